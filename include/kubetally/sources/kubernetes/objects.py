@@ -1,0 +1,254 @@
+"""The few fields of Kubernetes objects Kubetally reads, as typed records.
+
+A list page is decoded in two steps: first its envelope, with every item left as raw bytes, then each
+item on its own. So one object of an unexpected shape is rejected with a reason and the rest of its
+page lands. Unknown fields are ignored; a null or absent list is an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from kubetally.errors import BadDataError
+from kubetally.sources.rows import Dataset, Reject
+
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
+Quantity = str | int | float
+Quantities = dict[str, Quantity | None]
+T = TypeVar("T")
+
+PAYLOAD_CHARACTERS = 2000
+
+
+class Record(msgspec.Struct, rename="camel", gc=False):
+    """A part of an object: camelCase on the wire, unknown fields ignored."""
+
+
+class OwnerReference(Record):
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
+
+
+class Metadata(Record):
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    creation_timestamp: Time | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+class Condition(Record):
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    last_transition_time: Time | None = None
+
+
+class Resources(Record):
+    requests: Quantities | None = None
+    limits: Quantities | None = None
+
+
+class Container(Record):
+    name: str | None = None
+    resources: Resources | None = None
+    restart_policy: str | None = None
+
+
+class PodSpec(Record):
+    node_name: str | None = None
+    host_network: bool | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    overhead: Quantities | None = None
+    resources: Resources | None = None
+
+
+class Terminated(Record):
+    finished_at: Time | None = None
+
+
+class ContainerState(Record):
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Record):
+    name: str | None = None
+    state: ContainerState | None = None
+    resources: Resources | None = None
+    allocated_resources: Quantities | None = None
+
+
+class PodStatus(Record):
+    phase: str | None = None
+    resize: str | None = None
+    start_time: Time | None = None
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class Pod(Record):
+    metadata: Metadata
+    spec: PodSpec | None = None
+    status: PodStatus | None = None
+
+
+class NodeSpec(Record):
+    provider_id: str | None = msgspec.field(default=None, name="providerID")
+    capacity: Quantities | None = None  # where it stood before Kubernetes 1.0
+
+
+class NodeInfo(Record):
+    operating_system: str | None = None
+
+
+class NodeStatus(Record):
+    capacity: Quantities | None = None
+    allocatable: Quantities | None = None
+    conditions: list[Condition] | None = None
+    node_info: NodeInfo | None = None
+
+
+class Node(Record):
+    metadata: Metadata
+    spec: NodeSpec | None = None
+    status: NodeStatus | None = None
+
+
+class Namespace(Record):
+    metadata: Metadata
+
+
+class ClaimReference(Record):
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+
+
+class VolumeSpec(Record):
+    capacity: Quantities | None = None
+    claim_ref: ClaimReference | None = None
+    storage_class_name: str | None = None
+
+
+class VolumeStatus(Record):
+    phase: str | None = None
+
+
+class Volume(Record):
+    metadata: Metadata
+    spec: VolumeSpec | None = None
+    status: VolumeStatus | None = None
+
+
+class ClaimSpec(Record):
+    volume_name: str | None = None
+    storage_class_name: str | None = None
+
+
+class ClaimStatus(Record):
+    phase: str | None = None
+    capacity: Quantities | None = None
+
+
+class Claim(Record):
+    metadata: Metadata
+    spec: ClaimSpec | None = None
+    status: ClaimStatus | None = None
+
+
+class ContainerMetrics(Record):
+    name: str | None = None
+    usage: Quantities | None = None
+
+
+class PodMetrics(Record):
+    metadata: Metadata
+    timestamp: Time | None = None
+    containers: list[ContainerMetrics] | None = None
+
+
+class ListMetadata(Record):
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class Envelope(Record):
+    kind: str | None = None
+    metadata: ListMetadata | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of a list. `is_first` tells that the list starts, or starts over: drop what was held."""
+
+    items: Sequence[msgspec.Raw]
+    is_first: bool
+    body: bytes
+    continue_token: str = ""
+
+
+_ENVELOPE = msgspec.json.Decoder(Envelope)
+
+
+def decode_page(body: bytes, *, is_first: bool = True) -> Page:
+    """A list answer as a page of raw items. Raises BadDataError when it is not a Kubernetes list.
+
+    A single object, as `kubectl get pod NAME -o json` prints it, is a list of one.
+    """
+    try:
+        envelope = _ENVELOPE.decode(body)
+    except msgspec.DecodeError as error:
+        start = body[:60].decode("utf-8", "replace")
+        raise BadDataError(
+            f"This is not a Kubernetes list: {error} It begins {start!r}."
+        ) from error
+    kind = envelope.kind or ""
+    if envelope.items is None and kind and not kind.endswith("List") and kind != "Status":
+        return Page([msgspec.Raw(body)], is_first, body)
+    if not kind.endswith("List"):
+        raise BadDataError(f"This is not a Kubernetes list: its kind is {kind or 'missing'!r}.")
+    token = envelope.metadata.continue_ if envelope.metadata else None
+    return Page(envelope.items or (), is_first, body, token or "")
+
+
+def decode_items(
+    items: Sequence[msgspec.Raw],
+    decoder: msgspec.json.Decoder[T],
+    dataset: Dataset,
+    rejects: list[Reject],
+) -> Iterator[tuple[T, msgspec.Raw]]:
+    """Each item as a record beside its bytes; an odd one goes to `rejects` instead."""
+    decode = decoder.decode
+    for raw in items:
+        try:
+            item = decode(raw)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            rejects.append(reject(dataset, raw, str(error)))
+            continue
+        yield item, raw
+
+
+def reject(dataset: Dataset, raw: msgspec.Raw, reason: str) -> Reject:
+    """A Reject that names the object as well as its bytes allow."""
+    payload = bytes(raw)[: 4 * PAYLOAD_CHARACTERS].decode("utf-8", "replace")
+    return Reject(dataset, _name_of(raw), reason, payload[:PAYLOAD_CHARACTERS])
+
+
+def _name_of(raw: msgspec.Raw) -> str:
+    try:
+        found: Any = msgspec.json.decode(raw)
+        metadata = found["metadata"]
+        parts = [metadata.get("namespace"), metadata.get("name") or metadata.get("uid")]
+    except (msgspec.DecodeError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return "?"
+    return "/".join(str(part) for part in parts if part) or "?"

@@ -1,0 +1,256 @@
+"""One look at a cluster, live or dumped: object lists to raw batches, page by page.
+
+Each dataset stands alone: a list that cannot be read leaves a gap for its dataset, an odd object
+leaves a reject, everything else lands. Memory holds finished columns, one page of bytes, and a short
+record per pod and claim that later lists are joined to; never the objects of a whole list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import TypeVar, get_args
+
+import msgspec
+import polars as pl
+
+from kubetally.errors import BadDataError, KubetallyError
+from kubetally.sources.kubernetes import facts
+from kubetally.sources.kubernetes.objects import (
+    Claim,
+    Namespace,
+    Node,
+    Page,
+    Pod,
+    PodMetrics,
+    Volume,
+    decode_items,
+    reject,
+)
+from kubetally.sources.kubernetes.pages import (
+    CLAIMS,
+    NAMESPACES,
+    NODES,
+    POD_METRICS,
+    PODS,
+    VOLUMES,
+    Resource,
+)
+from kubetally.sources.rows import Batch, Collected, Dataset, Gap, Reject, frame
+from kubetally.windows import Window, iso
+
+T = TypeVar("T")
+Pages = Callable[[Resource], Iterable[Page]]
+
+DATASETS: tuple[Dataset, ...] = get_args(Dataset)
+SEALED_ROWS = 8192
+
+
+def collect_snapshot(
+    source: str, pages: Pages, *, window: Window, cell: Window, is_dated: bool = True
+) -> Collected:
+    """Every dataset of one cluster as a batch, or as a gap with the reason.
+
+    `pages(resource)` gives a list's pages or raises; `window` is what was asked for, `cell` what the
+    lists speak of: their common part is covered. Where nobody says when the lists were taken
+    (`is_dated` false), objects younger than the cell prove that it was later: a gap, not a past.
+    """
+    collected = Collected(source)
+    start, end = max(window.start, cell.start), min(window.end, cell.end)
+    if start >= end:
+        reason = f"This source speaks of {cell} only."
+        collected.gaps.extend(Gap(dataset, window, reason) for dataset in DATASETS)
+        return collected
+    reader = _Reader(pages, cell)
+    reads: dict[Dataset, Callable[[_Rows], None]] = {
+        "namespace": reader.namespaces,
+        "node": reader.nodes,
+        "pod": reader.pods,  # before usage, which is joined to them
+        "volume": reader.volumes,
+        "usage": reader.usage,
+    }
+    for dataset, read in reads.items():
+        rows = _Rows(dataset)
+        try:
+            read(rows)
+            if rows.later and not is_dated:
+                raise BadDataError(
+                    f"{rows.later} objects began after {iso(cell.end)}: the dump is younger.",
+                    remedy="Say when it was taken in a WINDOW.json beside it.",
+                )
+        except KubetallyError as error:
+            collected.gaps.append(Gap(dataset, window, str(error)))
+            continue
+        collected.batches.append(
+            Batch(dataset, window, rows.frame(), ((start, end),), rows.sha256, tuple(rows.rejects))
+        )
+    return collected
+
+
+class _Rows:
+    """Rows of one dataset, sealed into compact frames as they grow; rejects and digest beside them."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset: Dataset = dataset
+        self.rejects: list[Reject] = []
+        self.later = 0  # objects that began after the cell
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self.rejects.clear()
+        self.later = 0
+        self._digest = hashlib.sha256()
+        self._seen: set[str] = set()
+        self._open: list[facts.Row] = []
+        self._sealed: list[pl.DataFrame] = []
+
+    def read(
+        self,
+        pages: Iterable[Page],
+        kind: type[T],
+        on_start: Callable[[], object] = lambda: None,
+    ) -> Iterator[tuple[T, msgspec.Raw]]:
+        """Each object of a list with its bytes. A list that starts over drops all that was held."""
+        decoder = msgspec.json.Decoder(kind)
+        for page in pages:
+            if page.is_first:
+                self._start_over()
+                on_start()
+            self._digest.update(page.body)
+            yield from decode_items(page.items, decoder, self.dataset, self.rejects)
+
+    def is_new(self, uid: str | None, raw: msgspec.Raw) -> bool:
+        """Whether this uid comes for the first time; a second time is a reject."""
+        if not uid:
+            return True
+        if uid in self._seen:
+            self.rejects.append(reject(self.dataset, raw, "the list has it twice."))
+            return False
+        self._seen.add(uid)
+        return True
+
+    def add(self, rows: list[facts.Row], *, is_later: bool = False) -> None:
+        self.later += is_later
+        self._open.extend(rows)
+        if len(self._open) >= SEALED_ROWS:
+            self._seal()
+
+    def rejecting(self, raw: msgspec.Raw) -> _Rejecting:
+        """A block in which BadDataError rejects the object `raw` alone."""
+        return _Rejecting(self, raw)
+
+    def absorb(self, other: _Rows) -> None:
+        """Takes over the rejects and the digest of a list that was read beside this one."""
+        self.rejects.extend(other.rejects)
+        self.later += other.later
+        self._digest.update(other._digest.digest())
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    def frame(self) -> pl.DataFrame:
+        self._seal()
+        return pl.concat(self._sealed)
+
+    def _seal(self) -> None:
+        self._sealed.append(frame(self.dataset, self._open))
+        self._open = []
+
+
+class _Rejecting:
+    def __init__(self, rows: _Rows, raw: msgspec.Raw) -> None:
+        self._rows = rows
+        self._raw = raw
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if isinstance(error, BadDataError):
+            self._rows.rejects.append(reject(self._rows.dataset, self._raw, str(error)))
+            return True
+        return False
+
+
+class _Reader:
+    """Reads each list into rows; keeps who the pods are for the usage that follows."""
+
+    def __init__(self, pages: Pages, cell: Window) -> None:
+        self._pages = pages
+        self._cell = cell
+        self._lives: dict[tuple[str, str], facts.Life] | None = None  # None = pods not known
+
+    def namespaces(self, rows: _Rows) -> None:
+        for namespace, raw in rows.read(self._pages(NAMESPACES), Namespace):
+            with rows.rejecting(raw):
+                found = facts.namespace_rows(namespace, self._cell)
+                rows.add(found, is_later=not found)
+
+    def nodes(self, rows: _Rows) -> None:
+        for node, raw in rows.read(self._pages(NODES), Node):
+            if rows.is_new(node.metadata.uid, raw):
+                with rows.rejecting(raw):
+                    found = facts.node_rows(node, self._cell)
+                    rows.add(found, is_later=not found)
+
+    def pods(self, rows: _Rows) -> None:
+        lives: dict[tuple[str, str], facts.Life] = {}
+        for pod, raw in rows.read(self._pages(PODS), Pod, on_start=lives.clear):
+            metadata = pod.metadata
+            if not rows.is_new(metadata.uid, raw):
+                continue
+            with rows.rejecting(raw):
+                found = facts.pod_rows(pod, self._cell)
+                rows.add(found.rows, is_later=not found.rows)
+                if found.left_out:
+                    rows.rejects.append(
+                        reject("pod", raw, f"it also asks for {', '.join(found.left_out)}.")
+                    )
+                key = (metadata.namespace or "", metadata.name or "")
+                known = lives.get(key)
+                # Names are reused: usage told by name belongs to the pod that lives on.
+                if known is None or (found.life.end, found.life.start) > (known.end, known.start):
+                    lives[key] = found.life
+        self._lives = lives
+
+    def volumes(self, rows: _Rows) -> None:
+        claims: dict[tuple[str, str], Claim] = {}
+        own_rows: dict[tuple[str, str], list[facts.Row]] = {}
+        beside = _Rows("volume")
+
+        def start_over() -> None:
+            claims.clear()
+            own_rows.clear()
+
+        for claim, raw in beside.read(self._pages(CLAIMS), Claim, on_start=start_over):
+            with beside.rejecting(raw):
+                key = (claim.metadata.namespace or "", claim.metadata.name or "")
+                own_rows[key] = facts.claim_rows(claim, self._cell)
+                claims[key] = claim
+        bound: set[str] = set()
+        for volume, raw in rows.read(self._pages(VOLUMES), Volume, on_start=bound.clear):
+            if rows.is_new(volume.metadata.uid, raw):
+                with rows.rejecting(raw):
+                    found = facts.volume_rows(volume, claims, self._cell)
+                    rows.add(found, is_later=not found)
+                    bound.add(volume.metadata.name or "")
+        rows.absorb(beside)
+        for key, claim in claims.items():
+            if not claim.spec or claim.spec.volume_name not in bound:
+                rows.add(own_rows[key])
+
+    def usage(self, rows: _Rows) -> None:
+        lives = self._lives
+        for pod, raw in rows.read(self._pages(POD_METRICS), PodMetrics):
+            metadata = pod.metadata
+            life = lives.get((metadata.namespace or "", metadata.name or "")) if lives else None
+            for container in pod.containers or ():
+                with rows.rejecting(raw):
+                    rows.add(facts.usage_rows(metadata, container, life, self._cell))

@@ -1,0 +1,95 @@
+-- What each pod asked for and used in each hour.
+-- Grain: pod × hour.
+-- Why two requests: max(requested, used) is taken over the seconds both cover, so the part of the
+-- request that falls into covered seconds is kept beside the whole.
+with hour as (
+    select
+        started as hour,
+        tstzrange(started, started + interval '1 hour') as span
+    from generate_series(
+        cast(:start as timestamptz), cast(:end as timestamptz) - interval '1 hour', interval '1 hour'
+    ) as started
+),
+
+used as (
+    select
+        pod_key,
+        hour,
+        min(node_key) as node_key,
+        sum(cpu_used_core_seconds) as cpu_used_core_seconds,
+        range_agg(cpu_used_covered) as cpu_covered,
+        sum(memory_used_byte_seconds) as memory_used_byte_seconds,
+        range_agg(memory_used_covered) as memory_covered
+    from core.container_hour
+    where stage_id = :stage_id
+    group by pod_key, hour
+),
+
+held as (
+    select
+        pod_segment.pod_key,
+        pod_segment.node_key,
+        hour.hour,
+        pod_segment.during * hour.span as during,
+        coalesce(pod_segment.cpu_request_cores, 0) as cpu_request_cores,
+        coalesce(pod_segment.memory_request_bytes, 0) as memory_request_bytes,
+        coalesce(pod_segment.gpu_request, 0) as gpu_request
+    from core.pod_segment
+    join hour on hour.span && pod_segment.during
+    where pod_segment.stage_id = :stage_id and pod_segment.is_holding
+),
+
+requested as (
+    select
+        held.pod_key,
+        held.hour,
+        (array_agg(held.node_key order by core.seconds(held.during) desc, held.node_key))[1] as node_key,
+        sum(core.seconds(held.during)) as seconds,
+        sum(held.cpu_request_cores * core.seconds(held.during)) as cpu_request_core_seconds,
+        sum(
+            held.cpu_request_cores * core.seconds(tstzmultirange(held.during) * used.cpu_covered)
+        ) as cpu_request_used_core_seconds,
+        sum(held.memory_request_bytes * core.seconds(held.during)) as memory_request_byte_seconds,
+        sum(
+            held.memory_request_bytes * core.seconds(tstzmultirange(held.during) * used.memory_covered)
+        ) as memory_request_used_byte_seconds,
+        sum(held.gpu_request * core.seconds(held.during)) as gpu_request_gpu_seconds
+    from held
+    left join used using (pod_key, hour)
+    group by held.pod_key, held.hour
+),
+
+seat as (
+    select distinct on (pod_key)
+        pod_key,
+        node_key
+    from core.pod_segment
+    where stage_id = :stage_id and node_key is not null
+    order by pod_key, upper(during) desc
+)
+
+insert into core.pod_hour (
+    stage_id, cluster_key, hour, pod_key, node_key, seconds, cpu_request_core_seconds,
+    cpu_request_used_core_seconds, cpu_used_core_seconds, cpu_used_covered_seconds,
+    memory_request_byte_seconds, memory_request_used_byte_seconds, memory_used_byte_seconds,
+    memory_used_covered_seconds, gpu_request_gpu_seconds
+)
+select
+    :stage_id,
+    :cluster_key,
+    hour,
+    pod_key,
+    coalesce(requested.node_key, seat.node_key, used.node_key),
+    coalesce(requested.seconds, 0),
+    coalesce(requested.cpu_request_core_seconds, 0),
+    coalesce(requested.cpu_request_used_core_seconds, 0),
+    used.cpu_used_core_seconds,
+    coalesce(core.seconds(used.cpu_covered), 0),
+    coalesce(requested.memory_request_byte_seconds, 0),
+    coalesce(requested.memory_request_used_byte_seconds, 0),
+    used.memory_used_byte_seconds,
+    coalesce(core.seconds(used.memory_covered), 0),
+    coalesce(requested.gpu_request_gpu_seconds, 0)
+from requested
+full join used using (pod_key, hour)
+left join seat using (pod_key)

@@ -1,0 +1,128 @@
+"""Fixtures every folder shares: one embedded Postgres per test session, one database per test."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg2
+import pytest
+import sqlalchemy
+
+from kubetally.local.postgres import THROWAWAY, Server
+
+ROLES = {
+    "owner": "kubetally_owner",
+    "loader": "kubetally_loader",
+    "publisher": "kubetally_publisher",
+    "quality": "kubetally_quality",
+    "bi": "bi_reader",
+}
+PASSWORDS = {role: f"test-{role}" for role in ROLES.values()}
+TEMPLATE = "kubetally_template"
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """A migrated, empty warehouse of one test's own."""
+
+    server: Server
+    database: str
+
+    def url(self, role: str = "owner") -> str:
+        """SQLAlchemy URL (psycopg2) as `owner`, `loader`, `publisher`, `quality`, `bi` or `postgres`."""
+        user = ROLES.get(role, role)
+        return self.server.url(self.database, user, PASSWORDS.get(user), driver="psycopg2")
+
+    def engine_as(self, role: str) -> sqlalchemy.Engine:
+        return sqlalchemy.create_engine(self.url(role), poolclass=sqlalchemy.NullPool)
+
+    @property
+    def engine(self) -> sqlalchemy.Engine:
+        """Connects as kubetally_owner; pooled by nobody, so that the database can be dropped."""
+        return self.engine_as("owner")
+
+    def connect(self, role: str = "owner") -> psycopg2.extensions.connection:
+        return psycopg2.connect(self.url(role).replace("+psycopg2", ""))
+
+    def connections(self) -> dict[str, str]:
+        """The AIRFLOW_CONN_… variables that lead the product's code here."""
+        return {
+            f"AIRFLOW_CONN_KUBETALLY_{name.upper()}": json.dumps(
+                {
+                    "conn_type": "postgres",
+                    "host": "127.0.0.1",
+                    "port": self.server.port,
+                    "login": role,
+                    "password": PASSWORDS[role],
+                    "schema": self.database,
+                }
+            )
+            for name, role in ROLES.items()
+        }
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, ValueError):
+        pass
+    return True
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """One server per session. A killed session's server is removed by the next one."""
+    folder = Path(tempfile.gettempdir()) / f"kubetally-tests-{os.geteuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for left in folder.iterdir():
+        if not _is_alive(left.name):
+            Server(left).destroy()
+            shutil.rmtree(left, ignore_errors=True)
+    base = folder / str(os.getpid())
+    base.mkdir(mode=0o700)
+    server = Server(base, THROWAWAY)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.destroy()
+        shutil.rmtree(base, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def template_database(postgres_server: Server) -> str:
+    """The name of a migrated database to clone."""
+    from kubetally.warehouse.migrate import migrate
+
+    migrate(postgres_server.superuser_url, TEMPLATE, PASSWORDS)
+    return TEMPLATE
+
+
+@pytest.fixture
+def warehouse(
+    postgres_server: Server, template_database: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Warehouse]:
+    """A fresh warehouse with the AIRFLOW_CONN_KUBETALLY_… connections set to it."""
+    found = Warehouse(postgres_server, f"test_{uuid.uuid4().hex[:12]}")
+    admin = psycopg2.connect(postgres_server.superuser_url)
+    admin.autocommit = True
+    with admin.cursor() as cursor:
+        cursor.execute(
+            f'create database "{found.database}" template "{template_database}" owner kubetally_owner'
+        )
+        for name, value in found.connections().items():
+            monkeypatch.setenv(name, value)
+        try:
+            yield found
+        finally:
+            cursor.execute(f'drop database if exists "{found.database}" with (force)')
+            admin.close()

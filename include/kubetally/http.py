@@ -1,6 +1,6 @@
 """The one place that opens HTTP: timeouts, size cap, retries with Retry-After, no redirects.
 
-Built on `requests`. Only idempotent GETs; the base URL comes from a Connection, never from data.
+Built on `requests`. GETs, and a POST for notices; the base URL comes from a Connection, never from data.
 """
 
 from __future__ import annotations
@@ -94,6 +94,33 @@ class HttpClient:
             if attempt < self.attempts:
                 self.sleep(min(pause, LONGEST_PAUSE_SECONDS) * (1 + random.random() / 10))
         raise SourceError(f"{shown} failed {self.attempts} times, last with {problem}.")
+
+    def post_json(self, path: str, payload: Mapping[str, Any]) -> Answer:
+        """The answer to one POST of `payload` as JSON to `base_url/path`; not tried again.
+
+        Its path may be a secret (webhooks), so messages name the host only. Raises SourceError when
+        no answer comes.
+        """
+        url = urljoin(self.base_url.rstrip("/") + "/", path)
+        if urlsplit(url).netloc != urlsplit(self.base_url).netloc:
+            raise BadDataError(f"The address to post to is not on {self.host}.")
+        try:
+            with self._session.post(
+                url,
+                json=payload,
+                headers=dict(self.headers),
+                auth=self.auth,
+                verify=self.verify,
+                timeout=self.timeout_seconds,
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                body = response.raw.read(self.max_bytes)
+                headers = {name.lower(): value for name, value in response.headers.items()}
+                return Answer(response.status_code, body, headers)
+        except (requests.RequestException, OSError) as error:
+            # Not chained: the text of the cause quotes the whole address.
+            raise SourceError(f"{self.host} did not take it: {type(error).__name__}.") from None
 
     def _once(self, url: str, params: Mapping[str, Any] | None) -> Answer:
         with self._session.get(

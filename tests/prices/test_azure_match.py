@@ -90,6 +90,17 @@ def test_the_right_row_of_a_recorded_page_wins(names, wanted, expected):
     assert price(azure_items(*names), wanted) == Decimal(expected)
 
 
+def test_spot_windows_and_linux_rows_of_one_type_are_told_apart():
+    """Case PR-03 (kube-opex-analytics: the last row won); the prices are illustrative."""
+    rows = [
+        item(sku_name="D2s v3 Spot", retail_price=Decimal("0.02")),
+        item(product_name="Virtual Machines DSv3 Series Windows", retail_price=Decimal("0.188")),
+        item(),
+    ]
+    for order in (rows, rows[::-1]):
+        assert price(order, LINUX) == Decimal("0.096")
+
+
 def test_azure_spot_without_spot_rows_is_unpriced_not_on_demand():
     found = azure.match(
         azure_items(*FRANCE), key("azure", "francecentral", "Standard_B2s", market="spot"), AT

@@ -224,7 +224,9 @@ def test_units_and_nanos_are_added_exactly():
     """vantage-sh/ec2instances.info #880, kubecost #2069."""
     money = gcp.Money(currency_code="USD", units="2", nanos=933908000)
     assert money.amount == Decimal("2.933908")
-    assert gcp.Money(currency_code="USD", nanos=31611000).amount == Decimal("0.031611")  # PR-02
+    assert gcp.Money(currency_code="USD", nanos=31611000).amount == Decimal(
+        "0.031611"
+    )  # case PR-02
     assert gcp.Money(currency_code="USD", units="", nanos=1).amount == Decimal("0.000000001")
 
 
@@ -283,6 +285,17 @@ def test_tiers_are_chosen_by_usage(usage, expected):
     money = gcp.unit_price(rates, Decimal(usage))
     assert money is not None
     assert money.amount == Decimal(expected)
+
+
+def test_a_node_s_sku_with_tiers_is_not_guessed():
+    tiers = dated(10, "2026-01-01T00:00:00Z")
+    rates = tiers["pricingExpression"]["tieredRates"]
+    rates.append({"startUsageAmount": 100, "unitPrice": {"currencyCode": "USD", "nanos": 5}})
+    skus = [
+        sku("E2 Instance Core running in Iowa", 0, "A", pricing=[tiers]),
+        sku("E2 Instance Ram running in Iowa", 10, "B", unit="GiBy.h"),
+    ]
+    assert isinstance(gcp.match(skus, key("gcp", "us-central1", "e2-standard-2"), AT), Unpriced)
 
 
 def test_the_timeline_gives_the_price_in_force_then():

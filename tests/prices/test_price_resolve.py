@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from price_pages import key, node, utc
 
 from kubetally.errors import ConfigError
-from kubetally.prices.key import NoKey
+from kubetally.prices.key import NoKey, lookup_key
 from kubetally.prices.quote import Component
 from kubetally.prices.resolve import Known, KnownComponent, hourly_rate, resolve
 from kubetally.prices.sheet import parse
@@ -93,6 +93,14 @@ def test_without_a_price_the_reason_is_kept_and_nothing_is_zero(arguments, state
     assert (found.during_start, found.during_end) == (DAY.start, DAY.end)
 
 
+def test_a_node_without_labels_is_kept_unpriced_and_stops_nothing():
+    """Case PR-04 (kubeledger PR 100: a KeyError stopped the polling)."""
+    bare = node(labels={})
+    (found,) = resolve(bare, DAY, key=lookup_key(bare))
+    assert (found.state, found.price_per_hour) == ("unpriced", None)
+    assert found.reason
+
+
 def test_before_the_first_known_price_it_is_estimated_and_says_so():
     first = known(part("0.1", utc(2026, 11, 3, 5)))
     assert prices(known=first) == [(0, "estimated", "0.1", "list"), (5, "priced", "0.1", "list")]
@@ -159,10 +167,7 @@ def test_rates_are_multiplied_by_capacity_and_rounded_at_18_decimals():
     assert found.price_per_hour == Decimal("0.097118")
     odd = node(cpu_capacity_cores=Decimal(2), memory_capacity_bytes=Decimal(8_123_456_789))
     (found,) = resolve(odd, DAY, key=KEY, sheet=rates)
-    assert found.memory_price_per_hour == Decimal("0.032055234171") or (
-        found.memory_price_per_hour is not None
-        and found.memory_price_per_hour.as_tuple().exponent == -18
-    )
+    assert found.memory_price_per_hour == Decimal("0.032055272175923921")
     assert found.price_per_hour == found.cpu_price_per_hour + found.memory_price_per_hour
 
 

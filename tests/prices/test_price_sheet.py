@@ -30,7 +30,7 @@ GPU = node(
         ("{labels: {kubetally.dev/pool: gpu}}", True),
         ("{labels: {kubetally.dev/pool: gpu, other: x}}", False),
         ("{node: gpu-pool-*}", True),
-        ("{node: GPU-pool-?}", True),
+        ("{node: 'GPU-pool-?'}", True),
         ("{node: gpu-pool}", False),
         ("{instance_type: standard_nc*}", True),
         ("{instance_type: standard_nc*, region: westus}", False),
@@ -106,7 +106,7 @@ def test_a_csv_sheet_says_the_same_as_a_yaml_one():
     ],
 )
 def test_a_wrong_sheet_is_refused_with_file_and_reason(text, said):
-    with pytest.raises(ConfigError, match="sheet.yaml") as error:
+    with pytest.raises(ConfigError, match=r"sheet\.yaml") as error:
         sheet(text)
     assert said in str(error.value)
 
@@ -122,7 +122,7 @@ def test_a_wrong_sheet_is_refused_with_file_and_reason(text, said):
     ],
 )
 def test_a_wrong_csv_sheet_is_refused_with_file_and_reason(text, said):
-    with pytest.raises(ConfigError, match="sheet.csv") as error:
+    with pytest.raises(ConfigError, match=r"sheet\.csv") as error:
         sheet(text, "sheet.csv")
     assert said in str(error.value)
 

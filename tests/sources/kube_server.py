@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -42,12 +44,13 @@ class KubeServer:
     """`answer` decides; `requests` remembers."""
 
     port: int
+    scheme: str = "http"
     answer: Answer = lambda request: Reply({"kind": "List", "items": []})
     requests: list[Request] = field(default_factory=list)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def kube_config(self, user: dict[str, Any] | None = None) -> dict[str, Any]:
         return {
@@ -61,7 +64,9 @@ class KubeServer:
 
 
 @contextmanager
-def serving() -> Iterator[KubeServer]:
+def serving(certificate: Path | None = None) -> Iterator[KubeServer]:
+    """A running server; with a PEM file of certificate and key it speaks TLS."""
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -85,6 +90,10 @@ def serving() -> Iterator[KubeServer]:
             if reply.cut:
                 self.close_connection = True
 
+        def handle(self) -> None:
+            with suppress(ssl.SSLError, OSError):  # the client refused us
+                super().handle()
+
         def log_message(self, *_: object) -> None:
             pass
 
@@ -94,7 +103,11 @@ def serving() -> Iterator[KubeServer]:
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     http.daemon_threads = True
-    server = KubeServer(http.server_port)
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        http.socket = context.wrap_socket(http.socket, server_side=True)
+    server = KubeServer(http.server_port, "https" if certificate else "http")
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

@@ -7,11 +7,18 @@ import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kube_server import KubeServer, Reply, Request, serving
@@ -21,7 +28,7 @@ from kubetally.connections import Connection
 from kubetally.errors import BadDataError, ConfigError, SourceError
 from kubetally.http import Answer
 from kubetally.sources import kubernetes
-from kubetally.sources.kubernetes import client, pages
+from kubetally.sources.kubernetes import client, pages, poll
 from kubetally.sources.kubernetes.objects import Page, decode_page
 from kubetally.sources.kubernetes.snapshot import DATASETS, collect_snapshot
 from kubetally.sources.rows import SCHEMAS, Batch, Collected
@@ -49,7 +56,8 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeServer]:
     """An API server behind the connection of CLUSTER; pauses between tries take no time."""
-    monkeypatch.setattr(pages.time, "sleep", lambda _: None)
+    at_once = partial(pages.list_pages, sleep=lambda _: None)
+    monkeypatch.setattr(poll, "list_pages", at_once)
     with serving() as found:
         define(monkeypatch, extra={"kube_config": json.dumps(found.kube_config())})
         yield found
@@ -467,6 +475,48 @@ def test_tls_verification_is_never_switched_off_silently(
         assert not caplog.records
 
 
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A PEM file with a fresh self-signed certificate for 127.0.0.1 and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubetally-test")])
+    today = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(today - timedelta(days=1))
+        .not_valid_after(today + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path_factory.mktemp("tls") / "server.pem"
+    path.write_bytes(
+        made.public_bytes(Encoding.PEM)
+        + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    )
+    return path
+
+
+def test_an_unknown_certificate_is_refused_and_a_custom_ca_is_accepted(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(certificate) as server:
+        define(monkeypatch, host=server.url, password="secret-token")
+        refused = collect()
+        assert refused.batches == []
+        assert "certificate is not trusted" in refused.gaps[0].reason
+        assert server.requests == [], "the token never left"
+        pem = certificate.read_text().split("-----BEGIN PRIVATE")[0]
+        define(monkeypatch, host=server.url, password="secret-token", extra={"ca_cert": pem})
+        assert collect().gaps == []
+
+
 def test_the_shipped_cluster_role_grants_exactly_what_is_listed() -> None:
     (role,) = (
         each for each in yaml.safe_load_all(RBAC.read_text()) if each["kind"] == "ClusterRole"
@@ -499,9 +549,11 @@ json_values = st.recursive(
     max_leaves=8,
 )
 FIELDS = st.sampled_from(
-    ["name", "namespace", "uid", "labels", "requests", "cpu", "nodeName", "phase", "containers"]
-    + ["resources", "conditions", "creationTimestamp", "capacity", "items", "usage", "metadata"]
-    + ["spec", "status", "providerID", "claimRef", "storage", "continue", "ownerReferences"]
+    [
+        *("name", "namespace", "uid", "labels", "requests", "cpu", "nodeName", "phase", "items"),
+        *("containers", "resources", "conditions", "creationTimestamp", "capacity", "usage"),
+        *("metadata", "spec", "status", "providerID", "claimRef", "storage", "ownerReferences"),
+    ]
 )
 objects = st.recursive(
     json_values | st.sampled_from(["1", "100m", "2026-11-03T10:01:00Z", "Ready", "1Gi"]),
@@ -525,6 +577,15 @@ manifests = st.fixed_dictionaries(
         "containers": st.lists(objects, max_size=2),
     },
 )
+
+
+@pytest.mark.parametrize("escape", [r"\u0000", r"\ud800", r"\udfff\ud800"])
+def test_text_no_database_can_hold_costs_at_most_its_object(escape: str) -> None:
+    body = json.dumps(a_list([pod("a"), pod("b")])).replace('"b"', f'"b{escape}"').encode()
+    found = collect_snapshot("test", lambda _: [decode_page(body)], window=CELL, cell=CELL)
+    rows = batch(found, "pod").rows
+    assert rows["pod"].to_list() == ["a", "b" + "\ufffd" * escape.count(r"\u")]
+    assert "\0" not in rows.write_csv()
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -28,6 +28,7 @@ SPOT_SINCE = datetime(2026, 6, 1, tzinfo=UTC)
 GPU_PRICE = Decimal("3.06")  # as include/config/price_sheets/demo.yaml says
 COMPUTE_SERVICE, GKE_SERVICE = "6F81-5844-456A", "CCD8-9BF1-090E"
 GCP_KEY = "demo-key"
+GCP_SINCE = datetime(2026, 7, 30, 7, tzinfo=UTC)  # the hour after the pages' effectiveTime
 
 
 # --- what a node costs: the demo's own table ------------------------------------------------
@@ -67,33 +68,21 @@ def timeline_price(moment: datetime) -> Decimal:
 
 
 def _gcp_parts(node: Node, moment: datetime) -> dict[str, Decimal] | None:
+    """By component, as the pages under pages/gcp have them: per vCPU and per GiB."""
     if node.pool.name == "gpu":
         return {"node": GPU_PRICE}
-    family = node.pool.instance_type.split("-")[0]
-    rates = {  # per vCPU and per GiB, as the pages under pages/gcp have them
-        ("e2", False): ("0.02181159", "0.00292353"),
-        ("n2", False): ("0.031611", "0.004237"),
-    }
-    shape = {"e2-standard-2": (2, 8), "e2-standard-4": (4, 16), "n2-highmem-4": (4, 32)}
-    cores, gib = shape[node.pool.instance_type]
-    if node.pool.is_spot:
-        core, ram = (_gcp_spot(sku, moment) for sku in ("F179-E1EA-D97A", "9B1F-1E62-4061"))
-        if core is None or ram is None:
-            return None
-        return {"cpu": cores * core, "memory": gib * ram}
-    core_text, ram_text = rates[family, False]
-    return {"cpu": cores * Decimal(core_text), "memory": gib * Decimal(ram_text)}
-
-
-def _gcp_spot(sku: str, moment: datetime) -> Decimal | None:
-    found = None
-    for entry in gcp_timeline(sku):
-        if datetime.fromisoformat(entry["effectiveTime"]) <= moment:
-            found = entry
-    if found is None:
+    if moment < GCP_SINCE:
         return None
-    unit = found["pricingExpression"]["tieredRates"][0]["unitPrice"]
-    return Decimal(unit["units"]) + Decimal(unit["nanos"]) / 1_000_000_000
+    family = "spot e2" if node.pool.is_spot else node.pool.instance_type.split("-")[0]
+    core, ram = {
+        "e2": (Decimal("0.02181159"), Decimal("0.00292353")),
+        "n2": (Decimal("0.031611"), Decimal("0.004237")),
+        "spot e2": (Decimal("0.01309"), Decimal("0.001754")),
+    }[family]
+    cores, gib = {"e2-standard-2": (2, 8), "e2-standard-4": (4, 16), "n2-highmem-4": (4, 32)}[
+        node.pool.instance_type
+    ]
+    return {"cpu": cores * core, "memory": gib * ram}
 
 
 @lru_cache(maxsize=8)
@@ -381,12 +370,14 @@ def gcp_skus(service: str) -> tuple[dict[str, Any], ...]:
     )
 
 
-def gcp_page(service: str, parameters: dict[str, str]) -> tuple[int, dict[str, Any] | bytes]:
-    """(status, body) of GET /v1/services/<service>/skus.
+def gcp_page(
+    service: str, parameters: dict[str, str], header_key: str = ""
+) -> tuple[int, dict[str, Any] | bytes]:
+    """(status, body) of GET /v1/services/<service>/skus; the key may come as a header.
 
     Without startTime and endTime a SKU shows its current price, with them its timeline.
     """
-    if parameters.get("key", "") != GCP_KEY:
+    if parameters.get("key", header_key) != GCP_KEY:
         return 400, (PAGES / "gcp/recorded_error_400_api_key_invalid.json").read_bytes()
     try:
         size = int(parameters.get("pageSize") or 5000)

@@ -156,28 +156,27 @@ def node_resources(node: Node) -> list[tuple[str, str, str, str]]:
 
 def _node_series(kind: str) -> Callable[[Node], Iterator[Series]]:
     def family(node: Node) -> Iterator[Series]:
-        if True:
-            labels = {**KSM, "node": node.name}
-            born, gone = node.created, node.deleted
-            if kind == "info":
-                yield Series(labels | _node_info(node), born, gone, "1")
-            elif kind == "labels":
-                more = {sanitize(key): value for key, value in node.labels}
-                yield Series(labels | more, born, gone, "1")
-            elif kind == "created":
-                yield Series(labels, born, gone, str(born))
-            elif kind == "unschedulable":
-                yield Series(labels, born, gone, "0")
-            elif kind == "condition":
-                for condition in ("DiskPressure", "MemoryPressure", "PIDPressure", "Ready"):
-                    right = "true" if condition == "Ready" else "false"
-                    for status in ("true", "false", "unknown"):
-                        more = {"condition": condition, "status": status}
-                        yield Series(labels | more, born, gone, "1" if status == right else "0")
-            else:
-                for resource, unit, capacity, allocatable in node_resources(node):
-                    value = capacity if kind == "capacity" else allocatable
-                    yield Series({**labels, "resource": resource, "unit": unit}, born, gone, value)
+        labels = {**KSM, "node": node.name}
+        born, gone = node.created, node.deleted
+        if kind == "info":
+            yield Series(labels | _node_info(node), born, gone, "1")
+        elif kind == "labels":
+            more = {sanitize(key): value for key, value in node.labels}
+            yield Series(labels | more, born, gone, "1")
+        elif kind == "created":
+            yield Series(labels, born, gone, str(born))
+        elif kind == "unschedulable":
+            yield Series(labels, born, gone, "0")
+        elif kind == "condition":
+            for condition in ("DiskPressure", "MemoryPressure", "PIDPressure", "Ready"):
+                right = "true" if condition == "Ready" else "false"
+                for status in ("true", "false", "unknown"):
+                    more = {"condition": condition, "status": status}
+                    yield Series(labels | more, born, gone, "1" if status == right else "0")
+        else:
+            for resource, unit, capacity, allocatable in node_resources(node):
+                value = capacity if kind == "capacity" else allocatable
+                yield Series({**labels, "resource": resource, "unit": unit}, born, gone, value)
 
     return family
 
@@ -359,7 +358,7 @@ def _scheduler_request(pod: Pod) -> Iterator[Series]:
             "pod": pod.name,
             "node": by_node.get("node", ""),
             "scheduler": "default-scheduler",
-            "priority": _priority(pod),
+            "priority": priority(pod),
         }
         for resource, unit, value, asked in rows:
             if asked:
@@ -368,7 +367,7 @@ def _scheduler_request(pod: Pod) -> Iterator[Series]:
                 yield Series({**labels, "resource": name, "unit": unit}, start, end, value)
 
 
-def _priority(pod: Pod) -> str:
+def priority(pod: Pod) -> str:
     return {"system-node-critical": "2000001000", "system-cluster-critical": "2000000000"}.get(
         pod.workload.priority_class, "0"
     )

@@ -83,7 +83,6 @@ class DemoServer:
         self._seen = 0
         self._expired = 0
         self._lock = threading.Lock()
-        self._snapshots = kube_api.Snapshots()
 
         class Handler(_Handler):
             demo = self
@@ -171,7 +170,9 @@ class DemoServer:
             return Reply.of(*price_lists.azure_page(f"http://{host}", first))
         service = PRICES.fullmatch(path)
         if service:
-            return Reply.of(*price_lists.gcp_page(service[1], first))
+            return Reply.of(
+                *price_lists.gcp_page(service[1], first, headers.get("x-goog-api-key", ""))
+            )
         if path == "/version" or path.startswith(("/api/v1/", "/apis/")):
             return self._kubernetes(path, first, headers)
         return Reply.text(404, "404 page not found\n")
@@ -226,7 +227,7 @@ class DemoServer:
             if expired:
                 return Reply.of(410, kube_api.expired(parameters["continue"]))
         status, body, content_type = kube_api.answer(
-            self.scenario, path, parameters, now, self.faults, self._snapshots
+            self.scenario, path, parameters, now, self.faults
         )
         if isinstance(body, str):
             return Reply(status, body.encode(), content_type)

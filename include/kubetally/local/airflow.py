@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from kubetally.config import PROJECT
 from kubetally.errors import KubetallyError
@@ -121,7 +121,8 @@ def connections(
             "port": place.port or 5432,
             "login": role,
             "password": secrets[role],
-            "schema": place.path.strip("/"),
+            "schema": unquote(place.path.strip("/")),
+            "extra": dict(parse_qsl(place.query)),
         }
     if demo_url:
         found["kubetally_demo_prometheus"] = {"conn_type": "http", "host": demo_url}

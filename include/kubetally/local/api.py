@@ -45,10 +45,14 @@ class Api:
         found = self.get("/dags", limit=500, exclude_stale=True)
         return {dag["dag_id"]: dag for dag in found["dags"]}
 
-    def import_errors(self) -> list[str]:
-        """`file: last line of the traceback` for every DAG file that does not load."""
+    def import_errors(self, since: datetime) -> list[str]:
+        """`file: last line of the traceback` for every DAG file that did not load since then."""
         found = self.get("/importErrors", limit=100)["import_errors"]
-        return [f"{e['filename']}: {e['stack_trace'].strip().splitlines()[-1]}" for e in found]
+        return [
+            f"{error['filename']}: {error['stack_trace'].strip().splitlines()[-1]}"
+            for error in found
+            if datetime.fromisoformat(error["timestamp"]) >= since
+        ]
 
     def unpause(self, dag_id: str) -> None:
         self.call("PATCH", f"/dags/{dag_id}?update_mask=is_paused", {"is_paused": False})

@@ -32,7 +32,14 @@ def main(path: str) -> int:
     print(f"Installing {path} …", flush=True)
     if uv.exists():
         # Byte code now: it halves the start of every Airflow process.
-        command: list[str | Path] = [uv, "pip", "install", "--python", sys.executable, "--compile-bytecode"]
+        command: list[str | Path] = [
+            uv,
+            "pip",
+            "install",
+            "--python",
+            sys.executable,
+            "--compile-bytecode",
+        ]
         command += ["--quiet", "--require-hashes", "-r", path]
         if (
             subprocess.run(

@@ -84,18 +84,20 @@ def _start(stack: Stack, say: Progress) -> None:
     if stack.settings.demo:
         stack.start_demo()
         say(f"Demo cluster: {stack.demo_url}")
+    began = datetime.now(UTC)
     started = stack.start_airflow()
     say("Airflow: starting" if started else "Airflow: running already")
     airflow.wait_until_healthy(stack.settings, stack.api)
     say(f"Airflow: healthy at {stack.ui_url}")
-    _wait_for_dags(stack)
+    _wait_for_dags(stack, began)
 
 
-def _wait_for_dags(stack: Stack) -> None:
+def _wait_for_dags(stack: Stack, began: datetime) -> None:
     wanted = {*BEFORE, *AFTER}
     deadline = time.monotonic() + PARSE_SECONDS
     while missing := wanted - stack.api.dags().keys():
-        if errors := stack.api.import_errors():
+        # what an earlier start met stays listed until the file is read anew
+        if errors := stack.api.import_errors(since=began):
             raise KubetallyError("DAG files do not load:\n" + "\n".join(errors))
         if time.monotonic() > deadline:
             raise KubetallyError(
@@ -204,8 +206,8 @@ def _explain(stack: Stack, dag_run: dict[str, Any]) -> str:
 
 def _farewell(stack: Stack, say: Progress) -> None:
     example = (
-        "select owner, round(sum(cost), 2) as usd from bi.cost_by_day "
-        "where day = current_date - 1 group by owner order by usd desc"
+        "select owner, line, cost, currency from bi.cost_by_owner_day "
+        "where day = current_date - 1 order by cost desc"
     )
     say("Ready.")
     print(

@@ -94,13 +94,26 @@ class Stack:
             self.server.start()
 
     def migrate(self) -> None:
-        """Creates or upgrades the warehouse, and makes Airflow's (still empty) database."""
+        """Creates or upgrades the warehouse, and makes Airflow's (still empty) database.
+
+        Raises KubetallyError with what Postgres says when it refuses.
+        """
+        from sqlalchemy.exc import SQLAlchemyError
+
         from kubetally.warehouse.migrate import migrate
 
-        if not self.settings.airflow_url:
-            base = _libpq(self.settings.postgres_url) or self.server.superuser_url
-            _make_database(base, METADATA, self.secrets[METADATA])
-        migrate(self.admin_url, _database(self.warehouse_url), self.secrets.passwords)
+        try:
+            if not self.settings.airflow_url:
+                base = _libpq(self.settings.postgres_url) or self.server.superuser_url
+                _make_database(base, METADATA, METADATA, self.secrets[METADATA])
+            database, owner = _database(self.warehouse_url), "kubetally_owner"
+            _make_database(self.admin_url, database, owner, self.secrets[owner])
+            migrate(self.admin_url, database, self.secrets.passwords)
+        except (psycopg2.Error, SQLAlchemyError) as error:
+            raise KubetallyError(
+                f"Postgres refused: {str(getattr(error, 'orig', error)).strip()}",
+                remedy="The login must exist and may create roles and databases.",
+            ) from error
 
     @property
     def ui_port(self) -> int:
@@ -222,23 +235,28 @@ class Stack:
             say("Your own Postgres still holds the databases: drop them there if you want.")
 
 
-def _make_database(admin_url: str, name: str, password: str) -> None:
-    """A database `name` owned by a role of the same name that may reach nothing else."""
-    connection = psycopg2.connect(admin_url)
+def _make_database(admin_url: str, name: str, owner: str, password: str) -> None:
+    """A database `name` of the role `owner`, closed to all others. One that exists is handed over."""
+    connection = psycopg2.connect(admin_url, connect_timeout=10)
     try:
         connection.autocommit = True
         with connection.cursor() as cursor:
-            role = sql.Identifier(name)
-            cursor.execute("select 1 from pg_roles where rolname = %s", [name])
+            role, database = sql.Identifier(owner), sql.Identifier(name)
+            cursor.execute("select 1 from pg_roles where rolname = %s", [owner])
             verb = sql.SQL("alter" if cursor.fetchone() else "create")
             cursor.execute(
                 sql.SQL("{} role {} login password {}").format(verb, role, sql.Literal(password))
             )
-            cursor.execute("select 1 from pg_database where datname = %s", [name])
-            if not cursor.fetchone():
-                cursor.execute(sql.SQL("grant {} to current_user").format(role))
-                cursor.execute(sql.SQL("create database {} owner {}").format(role, role))
-                cursor.execute(sql.SQL("revoke all on database {} from public").format(role))
+            cursor.execute(
+                "select pg_get_userbyid(datdba) from pg_database where datname = %s", [name]
+            )
+            found = cursor.fetchone()
+            if found and found[0] == owner:
+                return
+            cursor.execute(sql.SQL("grant {} to current_user").format(role))
+            change = "alter database {} owner to {}" if found else "create database {} owner {}"
+            cursor.execute(sql.SQL(change).format(database, role))
+            cursor.execute(sql.SQL("revoke all on database {} from public").format(database))
     finally:
         connection.close()
 

@@ -47,13 +47,13 @@ def write_csv(connection: psycopg2.extensions.connection, query: str, out: TextI
 
 
 def published_days(secrets: Secrets, warehouse_url: str, cluster: str) -> dict[date, int]:
-    """Published hours of each day of `cluster`; days without any are left out."""
+    """Hours that costs_daily published of each day of `cluster`; days without any are left out."""
     connection = reader(secrets, warehouse_url)
     try:
         with connection.cursor() as cursor:
             cursor.execute(
-                "select day, hours_published from bi.data_status"
-                " where cluster = %s and hours_published > 0",
+                "select day, hours_daily from bi.data_status"
+                " where cluster = %s and hours_daily > 0",
                 [cluster],
             )
             return dict(cursor.fetchall())
@@ -69,10 +69,13 @@ def publications(secrets: Secrets, warehouse_url: str, day: date) -> list[str]:
     try:
         with connection.cursor() as cursor:
             cursor.execute(
-                "select cluster, hours_published, content_hash from bi.data_status"
+                "select cluster, hours_published, content_sha256 from bi.data_status"
                 " where day = %s and hours_published > 0 order by cluster",
                 [day],
             )
-            return [f"{day} {name}: {hours} hours, {digest}" for name, hours, digest in cursor]
+            return [
+                f"{day} {name}: {hours} hours published, sha256 {digest}"
+                for name, hours, digest in cursor
+            ]
     finally:
         connection.close()

@@ -20,6 +20,7 @@ import msgspec
 
 from kubetally.config import parse_yaml
 from kubetally.errors import BadDataError, ConfigError
+from kubetally.labels import label_value
 from kubetally.prices.key import NodeFacts
 from kubetally.prices.quote import EARLIEST, LATEST, next_hour
 from kubetally.windows import parse_time
@@ -94,7 +95,9 @@ class Entry:
             and _is_like(facts.stated_region, wanted.region)
             and wanted.os.lower() in ("", facts.stated_os)
             and wanted.capacity_type.lower() in ("", facts.market)
-            and all(facts.labels.get(name) == value for name, value in wanted.labels.items())
+            and all(
+                label_value(facts.labels, name) == value for name, value in wanted.labels.items()
+            )
         )
 
 

@@ -55,7 +55,8 @@ def joined(
                 else old.component
             )
             result.append(replace(old, component=cut))
-    return _merged(result)
+    as_before = {old.fact: old for old in known}
+    return [as_before.get(statement.fact, statement) for statement in _merged(result)]
 
 
 def ended(known: Sequence[Statement], now: datetime) -> list[Statement]:

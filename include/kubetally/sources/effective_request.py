@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
 
 ZERO = Decimal(0)
+MOST = Decimal(10**19)  # above the 2**63 - 1 bytes at which binary quantities are capped
 CPU = "cpu"
 MEMORY = "memory"
 # Whole devices, time-sliced shares and MIG slices; the last is the name before Kubernetes 1.8.
@@ -239,8 +240,8 @@ def _amounts(quantities: Mapping[str, str | int | float | None] | None) -> Amoun
 
 def _amount(name: str, quantity: str | int | float) -> Decimal:
     amount = parse_quantity(quantity)
-    if amount < 0:
-        raise BadDataError(f"{name} {quantity!r} is negative.")
+    if not 0 <= amount <= MOST:
+        raise BadDataError(f"{name} {quantity!r} is negative or more than any cluster has.")
     return amount
 
 

@@ -51,7 +51,15 @@ select
     gap.reason,
     gap.seen_at,
     filled.spans @> gap.during as is_filled,
-    gap.acknowledged_at is not null as is_acknowledged,
+    gap.acknowledged_at is not null or exists (
+        select 1
+        from ops.gap as settled
+        where settled.cluster_key = gap.cluster_key
+            and settled.dataset = gap.dataset
+            and settled.source = 'any'
+            and settled.acknowledged_at is not null
+            and settled.during @> gap.during
+    ) as is_acknowledged,
     gap.acknowledged_at,
     gap.acknowledged_by,
     gap.acknowledgement
@@ -76,7 +84,7 @@ comment on column bi.gaps.end_at is 'End of the window, UTC, exclusive.';
 comment on column bi.gaps.reason is 'Why, as the source put it.';
 comment on column bi.gaps.seen_at is 'When it was last met.';
 comment on column bi.gaps.is_filled is 'Some load, of this or another source, speaks for all of it by now.';
-comment on column bi.gaps.is_acknowledged is 'A person said that it cannot be filled.';
+comment on column bi.gaps.is_acknowledged is 'A person said that it cannot be filled, of this gap or of the whole window whatever the source.';
 comment on column bi.gaps.acknowledged_at is 'When.';
 comment on column bi.gaps.acknowledged_by is 'Who.';
 comment on column bi.gaps.acknowledgement is 'Why it cannot be filled.';

@@ -1,14 +1,15 @@
--- A namespace's labels over the window, equal neighbours merged.
+-- A namespace's labels over the UTC days the window touches, equal neighbours merged.
 -- Grain: namespace × time.
+-- Why whole days: an hour in which the namespaces could not be listed takes the labels next to it.
 with stated as (
     select
         interval.namespace,
         interval.labels,
         tstzrange(interval.start_at, interval.end_at) * spoken.span as during
     from raw.namespace_interval as interval
-    join ops.spoken(cast(:cluster_key as smallint), 'namespace', :start, :end) as spoken using (load_id)
-    where interval.start_at >= date_trunc('day', cast(:start as timestamptz), 'UTC')
-        and interval.start_at < :end
+    join ops.spoken(cast(:cluster_key as smallint), 'namespace', :day_start, :day_end) as spoken using (load_id)
+    where interval.start_at >= :day_start
+        and interval.start_at < :day_end
         and tstzrange(interval.start_at, interval.end_at) && spoken.span
 )
 
@@ -25,6 +26,6 @@ from (
         labels,
         range_agg(during) as spans
     from stated
-    group by namespace, labels
+    group by namespace, labels, date_trunc('day', lower(during), 'UTC')
 ) as stated
 cross join lateral unnest(stated.spans) as part(span)

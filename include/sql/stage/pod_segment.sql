@@ -1,9 +1,11 @@
--- A pod's life in the window, cut where its request, GPU resource, node, phase or labels change.
+-- A pod's life in the window, cut where its request, GPU resource, node, phase or labels change, and at
+-- UTC midnights.
 -- Grain: pod × time; the segments of a pod do not overlap.
 -- Invariant: no second is lost or counted twice between statements and segments.
 with stated as (
     select
         pod.pod_key,
+        date_trunc('day', interval.start_at, 'UTC') as day,
         interval.node,
         interval.phase,
         trim_scale(interval.cpu_request_cores) as cpu_request_cores,
@@ -19,7 +21,7 @@ with stated as (
     from raw.pod_interval as interval
     join ops.spoken(cast(:cluster_key as smallint), 'pod', :start, :end) as spoken using (load_id)
     join core.pod on pod.cluster_key = :cluster_key and pod.uid = interval.uid
-    where interval.start_at >= date_trunc('day', cast(:start as timestamptz), 'UTC')
+    where interval.start_at >= :day_start
         and interval.start_at < :end
         and tstzrange(interval.start_at, interval.end_at) && spoken.span
 ),
@@ -27,6 +29,7 @@ with stated as (
 segment as (
     select
         pod_key,
+        day,
         node,
         phase,
         cpu_request_cores,
@@ -42,6 +45,7 @@ segment as (
     from stated
     group by
         pod_key,
+        day,
         node,
         phase,
         cpu_request_cores,
@@ -63,31 +67,18 @@ cut as (
     cross join lateral unnest(segment.spans) as part(span)
 ),
 
-node_life as (
-    select
-        node.node,
-        node_segment.node_key,
-        min(lower(node_segment.during)) as first_at,
-        max(upper(node_segment.during)) as last_at
-    from core.node_segment
-    join core.node using (node_key)
-    where node_segment.stage_id = :stage_id
-    group by node.node, node_segment.node_key
-),
-
 seated as (
-    select distinct on (cut.pod_key, lower(cut.span))
+    select
         cut.*,
-        coalesce(node_life.node_key, unseen.node_key) as node_key
+        coalesce(named.node_key, unseen.node_key) as node_key,
+        cut.span * coalesce(named.during, cut.span) as during
     from cut
-    left join node_life on node_life.node = cut.node
+    left join core.node_names(cast(:cluster_key as smallint), :day_start, :day_end) as named
+        on named.node = cut.node and named.during && cut.span
     left join core.node as unseen
-        on unseen.cluster_key = :cluster_key and unseen.uid = 'node/' || cut.node
-    order by
-        cut.pod_key,
-        lower(cut.span),
-        core.seconds(tstzrange(node_life.first_at, node_life.last_at) * cut.span) desc nulls last,
-        node_life.last_at desc
+        on named.node_key is null
+        and unseen.cluster_key = :cluster_key
+        and unseen.uid = 'node/' || cut.node
 )
 
 insert into core.pod_segment (
@@ -100,7 +91,7 @@ select
     :cluster_key,
     pod_key,
     node_key,
-    span,
+    during,
     phase,
     node is not null and coalesce(phase, '') not in ('Succeeded', 'Failed'),
     cpu_request_cores,

@@ -1,6 +1,63 @@
 -- Gives every pod the window speaks of a key.
--- Grain: one row per pod uid; a pod that only a usage source without uids names gets "namespace/pod".
+-- Grain: one row per pod uid; a pod that only a usage source without uids names in an hour gets
+-- "namespace/pod".
 -- Ordered by uid, so that windows registering at once wait for each other and never deadlock.
+with stated as (
+    select
+        interval.uid,
+        interval.namespace,
+        interval.pod,
+        interval.workload_kind,
+        interval.workload_name,
+        tstzrange(interval.start_at, interval.end_at) * spoken.span as during
+    from raw.pod_interval as interval
+    join ops.spoken(cast(:cluster_key as smallint), 'pod', :start, :end) as spoken using (load_id)
+    where interval.start_at >= :day_start
+        and interval.start_at < :end
+        and tstzrange(interval.start_at, interval.end_at) && spoken.span
+),
+
+used as (
+    select distinct
+        interval.uid,
+        interval.namespace,
+        interval.pod,
+        date_trunc('hour', interval.start_at, 'UTC') as hour
+    from raw.usage_interval as interval
+    join ops.spoken(cast(:cluster_key as smallint), 'usage', :start, :end) as spoken using (load_id)
+    where interval.start_at >= :start
+        and interval.start_at < :end
+        and tstzrange(interval.start_at, interval.end_at) && spoken.span
+),
+
+named as (
+    select
+        uid,
+        namespace,
+        pod,
+        workload_kind,
+        workload_name,
+        0 as preference
+    from stated
+    union all
+    select
+        coalesce(uid, namespace || '/' || pod),
+        namespace,
+        pod,
+        null,
+        null,
+        1
+    from used
+    where uid is not null
+        or not exists (
+            select
+            from stated
+            where stated.namespace = used.namespace
+                and stated.pod = used.pod
+                and stated.during && tstzrange(used.hour, used.hour + interval '1 hour')
+        )
+)
+
 insert into core.pod (cluster_key, uid, namespace, pod, workload_kind, workload_name)
 select
     cast(:cluster_key as smallint),
@@ -10,55 +67,9 @@ select
     seen.workload_kind,
     seen.workload_name
 from (
-    select distinct on (named.uid)
-        named.uid,
-        named.namespace,
-        named.pod,
-        named.workload_kind,
-        named.workload_name
-    from (
-        select
-            stated.uid,
-            stated.namespace,
-            stated.pod,
-            stated.workload_kind,
-            stated.workload_name,
-            0 as preference
-        from raw.pod_interval as stated
-        join ops.spoken(cast(:cluster_key as smallint), 'pod', :start, :end) as spoken using (load_id)
-        where stated.start_at >= date_trunc('day', cast(:start as timestamptz), 'UTC')
-            and stated.start_at < :end
-            and tstzrange(stated.start_at, stated.end_at) && spoken.span
-        union all
-        select distinct
-            coalesce(used.uid, used.namespace || '/' || used.pod),
-            used.namespace,
-            used.pod,
-            null,
-            null,
-            1
-        from raw.usage_interval as used
-        join ops.spoken(cast(:cluster_key as smallint), 'usage', :start, :end) as spoken using (load_id)
-        where used.start_at >= date_trunc('day', cast(:start as timestamptz), 'UTC')
-            and used.start_at < :end
-            and tstzrange(used.start_at, used.end_at) && spoken.span
-            and (
-                used.uid is not null
-                or (used.namespace, used.pod) not in (
-                    select
-                        stated.namespace,
-                        stated.pod
-                    from raw.pod_interval as stated
-                    join ops.spoken(cast(:cluster_key as smallint), 'pod', :start, :end) as spoken using (load_id)
-                    where stated.start_at >= date_trunc('day', cast(:start as timestamptz), 'UTC')
-                        and stated.start_at < :end
-                        and tstzrange(stated.start_at, stated.end_at) && spoken.span
-                        and stated.node is not null
-                        and coalesce(stated.phase, '') not in ('Succeeded', 'Failed')
-                )
-            )
-    ) as named
-    order by named.uid, named.preference, named.workload_kind nulls last, named.workload_name nulls last
+    select distinct on (uid) *
+    from named
+    order by uid, preference, workload_kind nulls last, workload_name nulls last, namespace, pod
 ) as seen
 order by seen.uid
 on conflict (cluster_key, uid) do update

@@ -41,6 +41,7 @@ LONGEST_ANNOTATION = 1024  # characters; longer ones are documents, not attribut
 # Beyond any machine: what is left of an unsigned counter that ran below zero (kubernetes#27194).
 MOST_CORES = Decimal(1_000_000)
 MOST_BYTES = Decimal(2**60)
+LONGEST_NUMBER = 30  # 20 digits, a point, nine decimals
 NINE_DECIMALS = Decimal("0.000000001")
 
 _ENCODE = msgspec.json.Encoder(order="sorted").encode
@@ -456,8 +457,8 @@ def _stated(quantity: Quantity | None) -> str | None:
     if quantity is None:
         return None
     text = plain_quantity(quantity)
-    if text.startswith("-"):
-        raise BadDataError(f"a capacity of {quantity!r} is negative.")
+    if text.startswith("-") or len(text) > LONGEST_NUMBER:
+        raise BadDataError(f"a capacity of {quantity!r} is negative or more than any machine has.")
     return text
 
 

@@ -7,6 +7,7 @@ page lands. Unknown fields are ignored; a null or absent list is an empty one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +24,9 @@ Quantities = dict[str, Quantity | None]
 T = TypeVar("T")
 
 PAYLOAD_CHARACTERS = 2000
+NUL = rb"\u0000"
+REPLACEMENT = rb"\ufffd"
+REPLACEMENT_TEXT = rb"\\ufffd"  # as `re.sub` wants it
 
 
 class Record(msgspec.Struct, rename="camel", gc=False):
@@ -197,6 +201,10 @@ class Page:
     continue_token: str = ""
 
 
+_HALF_CHARACTER = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
 _ENVELOPE = msgspec.json.Decoder(Envelope)
 
 
@@ -206,7 +214,11 @@ def decode_page(body: bytes, *, is_first: bool = True) -> Page:
     A single object, as `kubectl get pod NAME -o json` prints it, is a list of one.
     """
     try:
-        envelope = _ENVELOPE.decode(body)
+        try:
+            envelope = _ENVELOPE.decode(body)
+        except msgspec.DecodeError:
+            # Half a character in one string must not cost the page; anything else fails again.
+            envelope = _ENVELOPE.decode(_HALF_CHARACTER.sub(REPLACEMENT_TEXT, body))
     except msgspec.DecodeError as error:
         start = body[:60].decode("utf-8", "replace")
         raise BadDataError(
@@ -231,7 +243,9 @@ def decode_items(
     decode = decoder.decode
     for raw in items:
         try:
-            item = decode(raw)
+            text = bytes(raw)
+            # A NUL is legal in JSON and in no database text: replaced, not a reason to lose a pod.
+            item = decode(text.replace(NUL, REPLACEMENT) if NUL in text else text)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             rejects.append(reject(dataset, raw, str(error)))
             continue
@@ -240,7 +254,8 @@ def decode_items(
 
 def reject(dataset: Dataset, raw: msgspec.Raw, reason: str) -> Reject:
     """A Reject that names the object as well as its bytes allow."""
-    payload = bytes(raw)[: 4 * PAYLOAD_CHARACTERS].decode("utf-8", "replace")
+    start = bytes(raw)[: 4 * PAYLOAD_CHARACTERS].replace(NUL, REPLACEMENT)
+    payload = start.decode("utf-8", "replace")
     return Reject(dataset, _name_of(raw), reason, payload[:PAYLOAD_CHARACTERS])
 
 
@@ -251,4 +266,4 @@ def _name_of(raw: msgspec.Raw) -> str:
         parts = [metadata.get("namespace"), metadata.get("name") or metadata.get("uid")]
     except (msgspec.DecodeError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return "?"
-    return "/".join(str(part) for part in parts if part) or "?"
+    return "/".join(str(part) for part in parts if part)[:512].replace("\0", "\ufffd") or "?"

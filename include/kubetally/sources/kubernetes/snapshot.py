@@ -137,7 +137,7 @@ class _Rows:
             self._seal()
 
     def rejecting(self, raw: msgspec.Raw) -> _Rejecting:
-        """A block in which BadDataError rejects the object `raw` alone."""
+        """A block in which impossible values reject the object `raw` alone."""
         return _Rejecting(self, raw)
 
     def absorb(self, other: _Rows) -> None:
@@ -173,7 +173,8 @@ class _Rejecting:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        if isinstance(error, BadDataError):
+        # ArithmeticError, ValueError: a time at the edge of the calendar, a number beyond any scale.
+        if isinstance(error, BadDataError | ArithmeticError | ValueError):
             self._rows.rejects.append(reject(self._rows.dataset, self._raw, str(error)))
             return True
         return False

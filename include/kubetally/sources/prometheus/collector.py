@@ -161,6 +161,8 @@ class Collector:
             if not all(family.failed for family in telling):
                 self._gaps.append(Gap(dataset, window, self._why_empty(telling)))
             return
+        if dataset == "pod":
+            self._miss_requests(window, families)
         try:
             rows, rejects = build()
         except (KubetallyError, pl.exceptions.PolarsError) as error:
@@ -180,6 +182,15 @@ class Collector:
                 _once([*(reject for family in mine for reject in family.rejects), *rejects]),
             )
         )
+
+    def _miss_requests(self, window: Window, families: Mapping[str, Family]) -> None:
+        """Pods whose requests nobody tells are landed without; that is a gap, not a zero."""
+        telling = [families["container_request"], families["pod_request"]]
+        if all(family.covered.is_empty() and not family.failed for family in telling):
+            names = " nor ".join(family.query.choices[0][0].promql for family in telling)
+            self._gaps.append(
+                Gap("pod", window, f"neither {names} has samples: requests not known")
+            )
 
     def _why_empty(self, telling: Iterable[Family]) -> str:
         reasons = []

@@ -83,7 +83,7 @@ def _ordered(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def merge(intervals: pl.DataFrame) -> pl.DataFrame:
-    """Neighbours that touch and say the same become one. Lossless; sorts by key, then time."""
+    """Neighbours that touch and say the same become one. Lossless; sorted by what is said, then time."""
     said = [name for name in intervals.columns if name not in ("start", "end")]
     if intervals.is_empty():
         return intervals

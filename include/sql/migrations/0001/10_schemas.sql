@@ -34,3 +34,15 @@ create function mart.share(pool numeric, part numeric, whole numeric) returns nu
     end;
 comment on function mart.share(numeric, numeric, numeric) is
     'pool * part / whole, truncated toward zero at 18 decimals without any intermediate rounding; 0 when whole is 0. The closing line of the pool takes what is left.';
+
+create function mart.node_cost(price_per_hour numeric, seconds numeric) returns numeric
+    language sql immutable parallel safe
+    return div(price_per_hour * seconds * 2000000000000000000 + 3600, 7200) * 0.000000000000000001;
+comment on function mart.node_cost(numeric, numeric) is
+    'price_per_hour * seconds / 3600, rounded half up at 18 decimals without any intermediate rounding.';
+
+create function core.portion(amount numeric, part numeric, whole numeric) returns numeric
+    language sql immutable parallel safe
+    return div(amount * part * 2000000000 + whole, 2 * whole) * 0.000000001;
+comment on function core.portion(numeric, numeric, numeric) is
+    'amount * part / whole, rounded half up at 9 decimals without any intermediate rounding: the part of a usage amount that falls into part of its seconds.';

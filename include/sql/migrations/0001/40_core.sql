@@ -67,10 +67,10 @@ create table core.cost_model (
     gpu_weight numeric not null,
     definition jsonb not null,
     during tstzrange not null,
-    known_from timestamptz not null,
-    unique (cost_model, version)
+    known tstzrange not null,
+    exclude using gist (cost_model with =, during with &&, known with &&)
 );
-comment on table core.cost_model is 'Versions of the cost models, from include/config/cost_models/. A version never changes.';
+comment on table core.cost_model is 'Versions of the cost models, from include/config/cost_models/, bitemporal: a definition never changes, and what was believed stays readable.';
 comment on column core.cost_model.cost_model_key is 'Surrogate key used inside the facts.';
 comment on column core.cost_model.cost_model is 'Name of the model.';
 comment on column core.cost_model.version is 'First 12 digits of the SHA-256 of its definition.';
@@ -81,7 +81,7 @@ comment on column core.cost_model.memory_weight is 'Weight of one GiB there.';
 comment on column core.cost_model.gpu_weight is 'Weight of one GPU there.';
 comment on column core.cost_model.definition is 'The whole definition.';
 comment on column core.cost_model.during is 'When the version applies.';
-comment on column core.cost_model.known_from is 'When Kubetally first saw it.';
+comment on column core.cost_model.known is 'Since and until when the configuration said so; what it said first counts for all time before.';
 
 create table core.price_snapshot (
     snapshot_id bigint generated always as identity primary key,
@@ -194,6 +194,41 @@ comment on column core.node_segment.gpu_model is 'GPU model.';
 comment on column core.node_segment.is_ready is 'Ready condition.';
 comment on column core.node_segment.is_virtual is 'Its capacity is no cost of its own.';
 comment on column core.node_segment.labels is 'Node labels.';
+
+create function core.node_names(
+    of_cluster smallint, from_day timestamptz, to_day timestamptz
+) returns table (node text, node_key bigint, during tstzrange)
+    language sql stable parallel safe
+begin atomic
+    select
+        bearer.node,
+        bearer.node_key,
+        tstzrange(
+            case
+                when row_number() over name_day = 1 then bearer.day
+                else bearer.first_at
+            end,
+            coalesce(lead(bearer.first_at) over name_day, bearer.day + interval '1 day')
+        )
+    from (
+        select
+            date_trunc('day', stated.start_at, 'UTC') as day,
+            node.node,
+            node.node_key,
+            node.uid,
+            min(lower(tstzrange(stated.start_at, stated.end_at) * spoken.span)) as first_at
+        from raw.node_interval as stated
+        join ops.spoken(of_cluster, 'node', from_day, to_day) as spoken using (load_id)
+        join core.node on node.cluster_key = of_cluster and node.uid = stated.uid
+        where stated.start_at >= from_day
+            and stated.start_at < to_day
+            and tstzrange(stated.start_at, stated.end_at) && spoken.span
+        group by date_trunc('day', stated.start_at, 'UTC'), node.node_key
+    ) as bearer
+    window name_day as (partition by bearer.node, bearer.day order by bearer.first_at, bearer.uid collate "C");
+end;
+comment on function core.node_names(smallint, timestamptz, timestamptz) is
+    'Which node a name means at a time. A name may come back on another machine: it belongs to the node that bore it last, within each UTC day. The arguments are UTC midnights.';
 
 create table core.node_price (
     stage_id bigint not null,

@@ -1,0 +1,1 @@
+"""Reports: the Costs page, its JSON and downloads, and the statements."""

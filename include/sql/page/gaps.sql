@@ -1,0 +1,20 @@
+-- Windows of a period for which data is missing still. Empty :cluster means all clusters.
+select
+    cluster,
+    dataset,
+    source,
+    start_at,
+    end_at,
+    reason,
+    is_acknowledged,
+    coalesce(acknowledgement, '') as acknowledgement
+from bi.gaps
+where start_at < cast(:end as timestamp) at time zone 'UTC'
+    and end_at > cast(:start as timestamp) at time zone 'UTC'
+    and not is_filled
+    and (:cluster = '' or cluster = :cluster)
+order by
+    start_at,
+    cluster,
+    dataset,
+    source

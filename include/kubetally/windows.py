@@ -26,8 +26,8 @@ class Window:
                     f"The window's {name} {moment.isoformat()} has no time zone.",
                     remedy="Give it in UTC, for example 2026-11-03T00:00:00Z.",
                 )
-        object.__setattr__(self, "start", self.start.astimezone(UTC))
-        object.__setattr__(self, "end", self.end.astimezone(UTC))
+        object.__setattr__(self, "start", _plain(self.start))
+        object.__setattr__(self, "end", _plain(self.end))
         if self.start >= self.end:
             raise BadDataError(f"The window {self} is empty: its start is not before its end.")
 
@@ -67,6 +67,22 @@ class Window:
             end = min(floor(start, step) + step, self.end)
             yield Window(start, end)
             start = end
+
+
+def _plain(moment: datetime) -> datetime:
+    """`moment` in UTC as a datetime of the standard library.
+
+    Airflow hands out pendulum's, which lose a standard library zone as soon as they are added to.
+    """
+    there = moment.astimezone(UTC)
+    return datetime.combine(there.date(), there.time(), UTC)
+
+
+def _plain(moment: datetime) -> datetime:
+    """`moment` as a datetime of the standard library in UTC; Airflow hands over pendulum's, whose
+    sums with a timedelta lose the time zone once they were converted."""
+    utc = moment.astimezone(UTC)
+    return datetime.combine(date(utc.year, utc.month, utc.day), utc.time(), UTC)
 
 
 def floor(moment: datetime, step: timedelta) -> datetime:

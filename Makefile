@@ -11,14 +11,14 @@ export PYTHONPATH := include
 # Byte code halves the start of every process; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 # So that a value with quotes or spaces reaches the command as it is.
-export Q D CLUSTER
+export Q D CLUSTER FROM TO REASON
 
 # The stamps' names change with the lock files: another lock, another installation.
 digest = $(firstword $(shell cat $(1) | cksum | tr ' ' '-'))
 RUN_STAMP := $(VENV)/installed-$(call digest,requirements.txt)
 DEV_STAMP := $(VENV)/installed-dev-$(call digest,requirements.txt requirements-dev.txt)
 
-.PHONY: help run stop clean status logs test lint lock sql day migrate forget airflow oracles bench hooks
+.PHONY: help run stop clean status logs test lint lock sql day migrate forget gap airflow oracles bench hooks
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ migrate: $(RUN_STAMP) ## bring the warehouse to the current version
 
 forget: $(RUN_STAMP) ## CLUSTER=demo: delete every row of one cluster
 	@$(LOCAL) forget "$$CLUSTER"
+
+gap: $(RUN_STAMP) ## CLUSTER=… FROM=… TO=… REASON="…": acknowledge a gap that cannot be filled
+	@$(LOCAL) gap "$$CLUSTER" "$$FROM" "$$TO" "$$REASON"
 
 airflow: $(RUN_STAMP) ## ARGS="dags list": run an airflow command in this environment
 	@$(LOCAL) airflow $(ARGS)

@@ -19,7 +19,7 @@ from datetime import timedelta
 
 from airflow.sdk import CronDataIntervalTimetable, dag, task
 
-from kubetally.flow import DEFAULTS, START, list_clusters
+from kubetally.flow import DEFAULTS, START, list_clusters, show_as
 
 
 @dag(
@@ -34,10 +34,11 @@ from kubetally.flow import DEFAULTS, START, list_clusters
     tags=["kubetally", "prices"],
 )
 def prices() -> None:
-    @task(map_index_template="{{ task.op_kwargs['cluster'] }}")
+    @task(map_index_template="{{ cluster }}")
     def look_up_prices(cluster: str) -> dict:
         from kubetally import pipeline
 
+        show_as(cluster)
         return pipeline.refresh_prices(cluster)
 
     look_up_prices.expand(cluster=list_clusters())

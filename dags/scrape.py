@@ -18,7 +18,7 @@ from datetime import timedelta
 
 from airflow.sdk import CronDataIntervalTimetable, dag, get_current_context, task
 
-from kubetally.flow import DEFAULTS, START, list_clusters
+from kubetally.flow import DEFAULTS, START, list_clusters, show_as
 
 
 @dag(
@@ -33,11 +33,12 @@ from kubetally.flow import DEFAULTS, START, list_clusters
     tags=["kubetally", "sources"],
 )
 def scrape() -> None:
-    @task(map_index_template="{{ task.op_kwargs['cluster'] }}")
+    @task(map_index_template="{{ cluster }}")
     def poll(cluster: str) -> dict:
         from kubetally import pipeline
         from kubetally.windows import Window
 
+        show_as(cluster)
         start = get_current_context()["data_interval_end"]
         return pipeline.collect(cluster, Window(start, start + timedelta(minutes=5)), live=True)
 

@@ -39,7 +39,9 @@ async def costs(scope: Scope, receive: Receive, send: Send) -> None:
 
 class KubetallyPlugin(AirflowPlugin):
     name = "kubetally"
-    fastapi_apps: ClassVar[list[Any]] = [{"app": costs, "url_prefix": PREFIX, "name": "Kubetally costs"}]
+    fastapi_apps: ClassVar[list[Any]] = [
+        {"app": costs, "url_prefix": PREFIX, "name": "Kubetally costs"}
+    ]
     external_views: ClassVar[list[Any]] = [
         {
             "name": "Costs",

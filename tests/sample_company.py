@@ -63,7 +63,7 @@ WORKLOADS = [
     ("checkout", "Deployment", "cart", "general-1", 2, "0.5", 1, 0, "0.15", "0.7"),
     ("checkout", "Deployment", "orders", "general-2", 2, "0.5", 2, 0, "0.1", "0.6"),
     ("payments", "StatefulSet", "ledger", "general-2", 1, "1", 4, 0, "0.3", "0.8"),
-    ("payments", "Deployment", "gateway", "general-3", 2, "0.25", 1, 0, "0.2", "1.3"),
+    ("payments", "Deployment", "gateway", "general-3", 2, "0.25", 1, 0, "0.9", "1.3"),
     ("search", "StatefulSet", "index", "spot-1", 3, "1.5", 6, 0, "0.2", "0.9"),
     ("search", "Deployment", "query", "spot-2", 4, "1", 2, 0, "0.1", "0.5"),
     ("ml-research", "Job", "training", "gpu-1", 1, "3", 48, 1, "0.9", "0.9"),

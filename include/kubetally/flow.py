@@ -69,6 +69,11 @@ def window_of_run() -> Window:
     return Window(start, end)
 
 
+def show_as(cluster: str) -> None:
+    """Lets the UI name a mapped task instance by its cluster (`map_index_template`)."""
+    get_current_context()["cluster"] = cluster
+
+
 def run_name() -> str:
     """dag/run/task/try, as it stands in the ledger and in pg_stat_activity."""
     context = get_current_context()
@@ -104,10 +109,11 @@ def settled_clusters(settle_minutes: int) -> PokeReturnValue:
 def costs_of_cluster(cluster: str, kind: Kind) -> None:
     """From what the sources say to published costs, for one cluster and the run's window."""
 
-    @task(map_index_template="{{ task.op_kwargs['cluster'] }}")
+    @task(map_index_template="{{ cluster }}")
     def collect(cluster: str) -> dict[str, Any]:
         from kubetally import pipeline
 
+        show_as(cluster)
         return pipeline.collect(cluster, window_of_run())
 
     @task

@@ -1,16 +1,16 @@
 """The one place that opens HTTP: timeouts, size cap, retries with Retry-After, no redirects.
 
-Built on `requests`. GETs, and a POST for notices; the base URL comes from a Connection, never from data.
+Built on `requests`. GETs, and POSTs for queries and notices; the base URL comes from a Connection, never from data.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import requests
@@ -19,6 +19,7 @@ from kubetally.errors import BadDataError, SourceError
 
 RETRIED_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 LONGEST_PAUSE_SECONDS = 60.0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -67,18 +68,63 @@ class HttpClient:
 
     def get(self, path: str, params: Mapping[str, Any] | None = None) -> Answer:
         """The answer to GET `base_url/path`. `path` may be an absolute URL of the same host."""
+        url = self._url(path)
+        return self._tried(url, lambda: self._once(url, params))
+
+    def query(self, path: str, body: bytes, headers: Callable[[], Mapping[str, str]]) -> Answer:
+        """The answer to a POST that only asks, so that it may be tried again.
+
+        `headers` is asked anew for every try: a signature carries the time.
+        """
+        url = self._url(path)
+        return self._tried(url, lambda: self._once(url, None, body, headers()))
+
+    def stream(self, path: str, consume: Callable[[Iterator[bytes]], T]) -> T:
+        """What `consume` makes of the body of GET `base_url/path`, read in parts, never as a whole.
+
+        A body that breaks off is read again from its beginning, so `consume` starts afresh each
+        time. Raises BadDataError for a status other than 200, SourceError like `get`.
+        """
+        url = self._url(path)
+        found: list[T] = []
+
+        def once() -> Answer:
+            with self._session.get(
+                url,
+                headers={"Accept-Encoding": "gzip", **self.headers},
+                auth=self.auth,
+                verify=self.verify,
+                timeout=self.timeout_seconds,
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                headers = {name.lower(): value for name, value in response.headers.items()}
+                if response.status_code == 200:
+                    found[:] = [consume(_checked_parts(response))]
+                return Answer(response.status_code, b"", headers)
+
+        answer = self._tried(url, once)
+        if answer.status != 200:
+            raise BadDataError(f"{self.host}{urlsplit(url).path} answered {answer.status}.")
+        return found[0]
+
+    def _url(self, path: str) -> str:
         url = urljoin(self.base_url.rstrip("/") + "/", path if "://" in path else path.lstrip("/"))
         if urlsplit(url).hostname != urlsplit(self.base_url).hostname:
             raise BadDataError(
                 f"{self.host} sent us to another host, {urlsplit(url).hostname}; not followed.",
                 remedy="Point the connection at the host that serves the pages.",
             )
+        return url
+
+    def _tried(self, url: str, once: Callable[[], Answer]) -> Answer:
+        """What `once` answers, after as many tries as it takes and is allowed."""
         shown = f"{self.host}{urlsplit(url).path}"
         problem = ""
         for attempt in range(1, self.attempts + 1):
             pause = min(self.first_pause_seconds * 2 ** (attempt - 1), LONGEST_PAUSE_SECONDS)
             try:
-                answer = self._once(url, params)
+                answer = once()
             except (requests.RequestException, OSError) as error:
                 problem = f"{type(error).__name__}"
             else:
@@ -122,11 +168,19 @@ class HttpClient:
             # Not chained: the text of the cause quotes the whole address.
             raise SourceError(f"{self.host} did not take it: {type(error).__name__}.") from None
 
-    def _once(self, url: str, params: Mapping[str, Any] | None) -> Answer:
-        with self._session.get(
+    def _once(
+        self,
+        url: str,
+        params: Mapping[str, Any] | None,
+        body: bytes | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> Answer:
+        with self._session.request(
+            "GET" if body is None else "POST",
             url,
             params=params,
-            headers={"Accept-Encoding": "identity", **self.headers},
+            data=body,
+            headers={"Accept-Encoding": "identity", **self.headers, **(extra or {})},
             auth=self.auth,
             verify=self.verify,
             timeout=self.timeout_seconds,
@@ -145,6 +199,14 @@ class HttpClient:
                 raise requests.exceptions.ChunkedEncodingError("truncated body")
             headers = {name.lower(): value for name, value in response.headers.items()}
             return Answer(response.status_code, b"".join(parts), headers)
+
+
+def _checked_parts(response: requests.Response) -> Iterator[bytes]:
+    """The body in parts; one shorter than it says raises (also where it came compressed)."""
+    yield from response.iter_content(1 << 20)
+    expected = response.headers.get("Content-Length")
+    if expected and response.raw.tell() != int(expected):
+        raise requests.exceptions.ChunkedEncodingError("truncated body")
 
 
 def retry_after_seconds(value: str | None) -> float:

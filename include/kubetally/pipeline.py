@@ -6,6 +6,7 @@ publish. Every function opens its own connections, so that a task can be run aga
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from kubetally.warehouse import publish as publishing
 from kubetally.warehouse.connect import engine
 from kubetally.windows import Window
 
+log = logging.getLogger(__name__)
 Gate = Literal["raw", "core", "costs"]
 RESTAGES = 3
 PRICES_STAY_FRESH = timedelta(hours=20)
@@ -34,9 +36,16 @@ def collect(cluster: str, window: Window, *, live: bool = False) -> dict[str, An
 
 
 def check(gate: Gate, cluster: str, window: Window, stage_id: int | None = None) -> dict[str, Any]:
-    """Runs a gate. Raises GateError when a critical check fails."""
+    """Runs a gate. Raises GateError when a critical check fails.
+
+    A stage that newer data has overtaken is left to `publish`, which stages and audits it anew.
+    """
     found = config.cluster(cluster)
-    return run_gate(gate, found, window, stage_id=stage_id, now=_now()).receipt()
+    try:
+        return run_gate(gate, found, window, stage_id=stage_id, now=_now()).receipt()
+    except StaleStageError as error:
+        log.warning("%s", error)
+        return {"overtaken": True}
 
 
 def look_up_prices(cluster: str, window: Window) -> dict[str, Any]:

@@ -70,15 +70,6 @@ class Window:
 
 
 def _plain(moment: datetime) -> datetime:
-    """`moment` in UTC as a datetime of the standard library.
-
-    Airflow hands out pendulum's, which lose a standard library zone as soon as they are added to.
-    """
-    there = moment.astimezone(UTC)
-    return datetime.combine(there.date(), there.time(), UTC)
-
-
-def _plain(moment: datetime) -> datetime:
     """`moment` as a datetime of the standard library in UTC; Airflow hands over pendulum's, whose
     sums with a timedelta lose the time zone once they were converted."""
     utc = moment.astimezone(UTC)

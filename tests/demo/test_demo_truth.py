@@ -199,7 +199,7 @@ def test_the_truth_follows_the_scrape_interval(step: int) -> None:
 
 def test_an_interval_over_the_edge_of_an_hour_is_split_at_nine_decimals() -> None:
     scenario = Scenario(scrape_interval_seconds=70)
-    span = window("2026-11-04T09:00", "2026-11-04T11:00")
+    span = window("2026-11-04T09:00", "2026-11-04T10:00")
     with DemoServer(scenario, clock=lambda: span.end + timedelta(hours=1)) as server:
         seen = brute_force(Served(server, span, 70))
     wanted = told(scenario, span)

@@ -57,6 +57,7 @@ def test_ours_wins_over_what_the_shell_had_set(tmp_path: Path, secrets: Secrets)
     assert "PYTHONDONTWRITEBYTECODE" not in found
     assert found["AIRFLOW_CONN_KUBETALLY_AZURE_PRICES"] == '{"host": "https://mirror"}'
     assert found["HTTPS_PROXY"] == "http://proxy:3128"
+    assert found["KUBETALLY_REPORTS"] == str(tmp_path / "reports")
     assert found["no_proxy"] == "internal,127.0.0.1,localhost"
 
 

@@ -58,7 +58,7 @@ def bare_path(clone: Path, *, python: str = "") -> str:
 
 def test_help_names_every_public_target(clone: Path) -> None:
     shown = make(clone).stdout
-    targets = ["run", "stop", "clean", "status", "logs", "sql", "day", "migrate", "forget"]
+    targets = ["run", "stop", "clean", "status", "logs", "sql", "day", "migrate", "forget", "gap"]
     for target in [*targets, "test", "oracles", "bench", "lint", "lock"]:
         assert f"make {target} " in shown
 

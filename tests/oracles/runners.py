@@ -17,6 +17,7 @@ from kubetally.errors import BadDataError
 from kubetally.sources.effective_request import effective_request
 from kubetally.sources.kubernetes.objects import Pod
 from kubetally.sources.quantity import parse_quantity
+from oracles import node_prices
 
 Case = dict[str, Any]
 Runner = Callable[[Case], None]
@@ -53,3 +54,9 @@ def check_effective_request(case: Case) -> None:
     found = effective_request(msgspec.convert(case["pod"], Pod))
     assert found.cpu_cores == Decimal(case["expected"]["effective_cpu_cores"])
     assert found.memory_bytes == Decimal(case["expected"]["effective_memory_bytes"])
+
+
+@runner("node_price")
+def check_node_price(case: Case) -> None:
+    """A node's labels and its recorded price page → what an hour of it costs, to the last digit."""
+    node_prices.check(case)

@@ -9,6 +9,7 @@ from price_pages import AT, azure_items, key, page, utc
 from kubetally.errors import BadDataError
 from kubetally.prices import azure
 from kubetally.prices.quote import Ambiguous, Priced, Unpriced
+from oracles.by_hand import cases
 
 D2S = ("recorded_eastus_D2s_v3_all_types_preview.json",)
 FRANCE = ("francecentral_vm_2021-12_page1.json", "francecentral_vm_2021-12_page2.json")
@@ -90,15 +91,22 @@ def test_the_right_row_of_a_recorded_page_wins(names, wanted, expected):
     assert price(azure_items(*names), wanted) == Decimal(expected)
 
 
+@pytest.mark.claims("PR-03")
 def test_spot_windows_and_linux_rows_of_one_type_are_told_apart():
-    """Case PR-03 (kube-opex-analytics: the last row won); the prices are illustrative."""
+    """kube-opex-analytics: the last row won."""
+    case = cases()["PR-03"]
     rows = [
-        item(sku_name="D2s v3 Spot", retail_price=Decimal("0.02")),
-        item(product_name="Virtual Machines DSv3 Series Windows", retail_price=Decimal("0.188")),
-        item(),
+        item(
+            sku_name=row["skuName"],
+            type=row["type"],
+            product_name=row.get("productName", "Virtual Machines DSv3 Series"),
+            retail_price=Decimal(row["price"]),
+        )
+        for row in case["given"]["azure"]
     ]
+    wanted = key("azure", "eastus", "Standard_D2s_v3", case["given"]["node_os"])
     for order in (rows, rows[::-1]):
-        assert price(order, LINUX) == Decimal("0.096")
+        assert price(order, wanted) == Decimal(case["expect"])
 
 
 def test_azure_spot_without_spot_rows_is_unpriced_not_on_demand():

@@ -11,6 +11,7 @@ from kubetally.prices import gcp
 from kubetally.prices.gcp_machines import needs
 from kubetally.prices.key import LookupKey, NoKey, lookup_key
 from kubetally.prices.quote import Ambiguous, Priced, Unpriced
+from oracles.by_hand import cases
 
 CATALOG = gcp.Catalog.of(gcp_skus(*COMPUTE_PAGES, DECOYS))
 OPENCOST = "gcp/recorded_opencost_compute_skus_page.json"
@@ -159,19 +160,150 @@ def test_memory_above_the_limit_is_extended_memory():
 @pytest.mark.parametrize(
     "machine",
     [
-        "c4-standard-8-lssd",
-        "a3-highgpu-8g",
-        "z3-highmem-88",
+        "c4-standard-12-lssd",
+        "a3-megagpu-8g",
+        "a4-highgpu-8g",
         "x9-standard-4",
         "n2-odd-4",
         "c2d-custom-4-8192",
     ],
 )
 def test_a_type_that_cannot_be_priced_whole_is_unpriced_with_the_reason(machine):
-    """google-cloud-pricing-cost-calculator #394: a price without the local SSD is too low."""
     found = gcp.match(CATALOG, key("gcp", "us-central1", machine), AT)
     assert isinstance(found, Unpriced)
     assert "sheet" in found.reason
+
+
+def ssd_catalog(*more):
+    return [
+        sku("C4 Instance Core running in Iowa", 30_000_000, "C"),
+        sku("C4 Instance Ram running in Iowa", 3_000_000, "R", unit="GiBy.h"),
+        sku("SSD backed Local Storage in Iowa", 80_000_000, "L", unit="GiBy.mo"),
+        *more,
+    ]
+
+
+def test_bundled_local_ssd_is_added_per_month_of_730_hours():
+    """google-cloud-pricing-cost-calculator #394: a price without the local SSD is too low."""
+    own = sku("C4 Instance Local SSD running in Iowa", 160_000_000, "S", unit="GiBy.mo")
+    wanted = key("gcp", "us-central1", "c4-standard-16-lssd")
+    found = gcp.match(ssd_catalog(own), wanted, AT)
+    assert isinstance(found, Priced)
+    parts = {part.sku: part.price_per_hour for part in found.components}
+    assert parts["C"] == Decimal("0.48")
+    assert parts["R"] == Decimal("0.18")  # 60 GiB
+    assert abs(parts["S"] - Decimal("0.16") * 2 * 375 / 730) < Decimal("1e-15")
+
+
+def test_another_family_s_local_ssd_is_no_stand_in():
+    """C4's costs twice the common one."""
+    found = gcp.match(ssd_catalog(), key("gcp", "us-central1", "c4-standard-16-lssd"), AT)
+    assert isinstance(found, Unpriced)
+    assert "C4 Instance Local SSD" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("machine", "vcpus", "gib", "gpu", "disks"),
+    [
+        ("a3-highgpu-8g", 208, 1872, ("Nvidia H100 80GB GPU", 8), 16),
+        ("a2-ultragpu-2g", 24, 340, ("Nvidia Tesla A100 80GB GPU", 2), 2),
+        ("a2-megagpu-16g", 96, 1360, ("Nvidia Tesla A100 GPU", 16), 0),
+        ("c3-standard-44-lssd", 44, 176, None, 8),
+        ("z3-highmem-88", 88, 704, None, 96),
+        ("m4-megamem-56", 56, 744, None, 0),
+    ],
+)
+def test_machines_that_bundle_more_than_cores_and_memory(machine, vcpus, gib, gpu, disks):
+    wanted = needs(key("gcp", "us-central1", machine))
+    assert not isinstance(wanted, NoKey)
+    assert [need.quantity for need in wanted[:2]] == [vcpus, gib]
+    gpus = [(need.heads[0], need.quantity) for need in wanted if need.component == "gpu"]
+    assert gpus == ([gpu] if gpu else [])
+    ssd = [need.quantity * 730 / 375 for need in wanted if need.component == "disk"]
+    assert [round(count) for count in ssd] == ([disks] if disks else [])
+
+
+def test_the_largest_m4_has_skus_of_its_own():
+    wanted = needs(key("gcp", "us-central1", "m4-ultramem-224"))
+    assert not isinstance(wanted, NoKey)
+    assert [need.heads[0] for need in wanted] == [
+        "M4Ultramem224 Instance Core",
+        "M4Ultramem224 Instance Ram",
+    ]
+
+
+def test_the_spot_sku_of_local_ssd_may_call_itself_on_demand():
+    wanted = key("gcp", "us-central1", "c3-standard-4-lssd", market="spot")
+    skus = [
+        sku("Spot Preemptible C3 Instance Core running in Iowa", 10, "C", usage_type="Preemptible"),
+        sku(
+            "Spot Preemptible C3 Instance Ram running in Iowa",
+            10,
+            "R",
+            usage_type="Preemptible",
+            unit="GiBy.h",
+        ),
+        sku(
+            "SSD backed Local Storage attached to Spot Preemptible VMs in Iowa",
+            10,
+            "L",
+            unit="GiBy.mo",
+        ),
+    ]
+    found = gcp.match(skus, wanted, AT)
+    assert isinstance(found, Priced)
+    assert {part.sku for part in found.components} == {"C", "R", "L"}
+
+
+GKE = "gcp/recorded_gke_service_skus_asia-southeast2_2025-08-08.json"
+
+
+@pytest.mark.parametrize(
+    ("market", "cpu", "memory"),
+    [("on_demand", "0.0598", "0.0066193"), ("spot", "0.018", "0.0019858")],
+)
+def test_pods_of_an_autopilot_cluster_have_rates_per_vcpu_and_gib(market, cpu, memory):
+    """The CPU SKU is priced per mCPU: `displayQuantity` 1000 is for display only."""
+    facts = node(region="asia-southeast2", os="linux", capacity_type=market, is_virtual=True)
+    wanted = lookup_key(facts, provider="gcp")
+    assert isinstance(wanted, LookupKey)
+    found = gcp.match(gcp_skus(GKE), wanted, AT)
+    assert isinstance(found, Priced)
+    rates = {part.component: part.price_per_hour for part in found.components}
+    assert rates == {
+        "cpu": Decimal(cpu),
+        "memory": Decimal(memory),
+        "disk": Decimal("0.0000737"),
+    }
+
+
+def test_months_asked_for_complete_a_timeline():
+    """The catalogue shows the present price; a past month shows those in force then."""
+    now = sku(
+        "E2 Instance Core running in Iowa", 0, "A", pricing=[dated(3, "2026-07-22T00:00:00Z")]
+    )
+    march = sku(
+        "E2 Instance Core running in Iowa",
+        0,
+        "A",
+        pricing=[dated(1, "2025-09-01T00:00:00Z"), dated(2, "2026-03-15T10:00:00Z")],
+    )
+    july = sku(
+        "E2 Instance Core running in Iowa",
+        0,
+        "A",
+        pricing=[dated(2, "2026-03-15T10:00:00Z"), dated(3, "2026-07-22T00:00:00Z")],
+    )
+    (merged,) = gcp.with_history(gcp.with_history([now], [march]), [july])
+    (need, _) = needs(key("gcp", "us-central1", "e2-standard-2"))
+    spans = [
+        (p.unit_price * 10**9, p.valid_from, p.valid_until) for p in gcp.timeline(merged, need)
+    ]
+    assert spans == [
+        (1, utc(2025, 9, 1), utc(2026, 3, 15, 10)),
+        (2, utc(2026, 3, 15, 10), utc(2026, 7, 22)),
+        (3, utc(2026, 7, 22), None),
+    ]
 
 
 def test_spot_needs_spot_skus_and_falls_back_to_nothing():
@@ -220,13 +352,13 @@ def test_components_are_told_apart():
     }
 
 
+@pytest.mark.claims("PR-02")
 def test_units_and_nanos_are_added_exactly():
     """vantage-sh/ec2instances.info #880, kubecost #2069."""
     money = gcp.Money(currency_code="USD", units="2", nanos=933908000)
     assert money.amount == Decimal("2.933908")
-    assert gcp.Money(currency_code="USD", nanos=31611000).amount == Decimal(
-        "0.031611"
-    )  # case PR-02
+    case = cases()["PR-02"]
+    assert gcp.Money(currency_code="USD", **case["given"]).amount == Decimal(case["expect"])
     assert gcp.Money(currency_code="USD", units="", nanos=1).amount == Decimal("0.000000001")
 
 

@@ -197,6 +197,10 @@ class Scripted:
         self.answers = answers
         self.asked = []
 
+    def announce(self, keys, since=None):
+        self.announced = [key.text for key in keys]
+        self.since = since
+
     def quote(self, wanted: LookupKey, now):
         self.asked.append(wanted.text)
         answer = self.answers[wanted.instance_type.removeprefix("standard_")]
@@ -265,12 +269,8 @@ def test_one_failing_provider_does_not_stop_the_others_and_takes_nothing_away(co
     ensure(connection, keys("d1"), source, later)
     d1 = keys("d1")[0].text
     assert book.read(connection, [d1], later)[d1].state == "priced"
-    assert (
-        book.read(connection, ["aws/eu-west-1/m5.large/linux/on_demand"], later)[
-            "aws/eu-west-1/m5.large/linux/on_demand"
-        ].reason
-        == "AWS list prices are not read yet; give a sheet"
-    )
+    unread = "aws/eu-west-1/m5.large/linux/on_demand"
+    assert "no list that is read" in book.read(connection, [unread], later)[unread].reason
     json.dumps(found)
 
 
@@ -468,3 +468,119 @@ def test_compute_pages_price_five_thousand_keys_in_seconds():
             gcp.match(catalog, wanted, AT)
     assert len(machines) * 25 == 5000
     assert time.perf_counter() - start < 5
+
+
+def test_a_sudden_change_is_told_with_both_snapshots_and_kept(connection):
+    book.remember(connection, KEY, priced("0.1"), snapshot("1"), NOW)
+    later = NOW + timedelta(days=1)
+    done = book.remember(connection, KEY, priced("0.131", utc(2026, 11, 4)), snapshot("2"), later)
+    (jump,) = done.jumps
+    assert (str(jump.before), str(jump.after), jump.at) == ("0.1", "0.131", utc(2026, 11, 4))
+    assert jump.snapshot_before != jump.snapshot_after
+    assert price_at(connection, utc(2026, 11, 4), later) == ["0.131"]
+    calm = book.remember(
+        connection, KEY, priced("0.16", utc(2026, 11, 6)), snapshot("3"), NOW + timedelta(days=3)
+    )
+    assert calm.is_changed
+    assert calm.jumps == ()
+
+
+def test_the_summary_names_sudden_changes(connection):
+    source = Scripted(d1=priced("1"), d2=priced("1"))
+    ensure(connection, keys("d1", "d2"), source)
+    source.answers["d1"] = priced("2", utc(2026, 11, 4))
+    found = ensure(connection, keys("d1", "d2"), source, NOW + timedelta(days=1))
+    assert list(found["sudden_changes"]) == ["azure/eastus/standard_d1/linux/on_demand"]
+    assert "1 (snapshot" in found["sudden_changes"]["azure/eastus/standard_d1/linux/on_demand"]
+    assert len(source.announced) == 2
+
+
+class Catalogue(Scripted):
+    """A list that shows the present price, and with `since` the past ones too."""
+
+    def quote(self, wanted, now):
+        self.asked.append((wanted.text, self.since))
+        present = priced("0.3", utc(2026, 7, 1)).components
+        past = priced("0.2", utc(2026, 2, 1), utc(2026, 7, 1)).components
+        return Priced((*(past if self.since else ()), *present)), snapshot(
+            str(len(self.asked)), now
+        )
+
+
+def test_a_backfill_asks_a_list_without_a_past_for_it_once(connection):
+    source = Catalogue()
+    wanted = [key("gcp", "us-central1", "e2-standard-4", market="spot")]
+    name = wanted[0].text
+
+    def price(moment):
+        found = book.read(connection, [name], NOW + timedelta(days=9))[name]
+        return [
+            str(p.component.unit_price) for p in found.components if p.component.holds_at(moment)
+        ]
+
+    def run(since=None):
+        return book.ensure(
+            connection,
+            wanted,
+            now=NOW,
+            max_age=timedelta(days=9),
+            since=since,
+            sources={"gcp": lambda: source},
+        )
+
+    run()
+    assert price(utc(2026, 3, 9)) == []
+    for since in (utc(2026, 3, 9), utc(2026, 3, 20), utc(2026, 8, 1), utc(2026, 5, 2)):
+        run(since)
+    assert source.asked == [(name, None), (name, utc(2026, 3, 1))]
+    assert price(utc(2026, 3, 9)) == ["0.2"]
+    assert price(utc(2026, 8, 1)) == ["0.3"]
+
+
+RATES = """base: EUR
+days:
+- {date: 2026-11-02, rates: {USD: "1.25", GBP: "0.8"}}
+"""
+
+
+def test_prices_come_in_the_cost_model_s_currency_where_rates_are_configured(
+    connection, config, tmp_path
+):
+    sheet = SHEET.replace('price_per_hour: "3.06"', 'price_per_hour: "4"\n  currency: EUR')
+    config(sheet, utc(2026, 6, 1))
+    connection.execute(
+        text(
+            "insert into core.cost_model (cost_model, version, kind, currency, cpu_weight, memory_weight,"
+            " gpu_weight, definition, during, known) values ('resource', 'v', 'resource', 'USD', 1, 1, 1,"
+            " '{}', '(,)', '(,)')"
+        )
+    )
+    arguments = (NODES, cluster(price_sheet="sheet.yaml"), DAY, NOW)
+    book.stage_node_prices(connection, 1, *arguments)
+    assert [row[3] for row in staged(connection, 1) if row[4] == "sheet"] == ["4"]
+    (tmp_path / "exchange_rates.yaml").write_text(RATES)
+    book.stage_node_prices(connection, 2, *arguments)
+    (row,) = [row for row in staged(connection, 2) if row[4] == "sheet"]
+    assert Decimal(row[3]) == 5
+    assert row[5] == "1 EUR = 1.25 USD on 2026-11-03"
+    kinds = connection.execute(
+        text(
+            "select array_agg(distinct provider order by provider) from core.price_snapshot"
+            " join core.node_price on snapshot_id = any(snapshot_ids) where stage_id = 2"
+        )
+    ).scalar_one()
+    assert kinds == ["rates", "sheet"]
+    (tmp_path / "exchange_rates.yaml").write_text(RATES.replace("2026-11-02", "2026-10-02"))
+    with pytest.raises(ConfigError, match="no exchange rate from EUR to USD for 2026-11-03"):
+        book.stage_node_prices(connection, 3, *arguments[:3], NOW + timedelta(days=400))
+
+
+def test_fees_are_kept_like_sheets(connection, tmp_path, monkeypatch):
+    monkeypatch.setenv("KUBETALLY_CONFIG_DIR", str(tmp_path))
+    assert book.fees_as_of(connection, NOW) == ((), None)
+    (tmp_path / "fees.yaml").write_text('fees: [{kind: egress, price: "1", per: gib}]')
+    fees, first = book.fees_as_of(connection, NOW)
+    (tmp_path / "fees.yaml").write_text('fees: [{kind: egress, price: "2", per: gib}]')
+    assert book.fees_as_of(connection, NOW) == (fees, first)
+    later, second = book.fees_as_of(connection, NOW + timedelta(days=9999))
+    assert (later[0].price, second != first) == (2, True)

@@ -2,13 +2,11 @@
 
 import json
 import logging
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import Iterator
 
 import pytest
 from price_pages import AT, COMPUTE_PAGES, DECOYS, azure_items, key, page
+from price_server import Server
 
 from kubetally.errors import BadDataError, ConfigError, KubetallyError, SourceError
 from kubetally.http import HttpClient
@@ -20,44 +18,11 @@ D2S = key("azure", "eastus", "Standard_D2s_v3")
 E2 = key("gcp", "us-central1", "e2-standard-4")
 
 
-class Server:
-    """Answers GETs with `answer(path, query, headers) -> (status, body, headers)` and counts them."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, dict[str, str], dict[str, str]]] = []
-        self.answer: Callable[..., tuple[int, bytes, dict[str, str]]] = lambda *_: (404, b"", {})
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                parts = urlsplit(self.path)
-                query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                outer.asked.append((parts.path, query, headers))
-                status, body, extra = outer.answer(parts.path, query, headers)
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(body)), **extra}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
-        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
-
-    def client(self, **options: object) -> HttpClient:
-        return HttpClient(self.url, sleep=lambda _: None, **options)  # type: ignore[arg-type]
-
-
 @pytest.fixture
 def server() -> Iterator[Server]:
     found = Server()
     yield found
-    found.http.shutdown()
-    found.http.server_close()
+    found.close()
 
 
 def azure_body(items, link=None):

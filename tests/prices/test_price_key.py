@@ -121,7 +121,6 @@ def test_every_spot_marker_is_recognised(name, value):
         ({"instance_type": "Standard_D2s_v3", "region": "eastus"}, "azure", "operating system"),
         ({"labels": AZURE_NODE}, "custom", "sheet or an hourly_rate"),
         ({"provider_id": "k3s://n", "labels": GCP_NODE}, "", "k3s://"),
-        ({"labels": AZURE_NODE, "is_virtual": True}, "azure", "virtual node"),
         ({"labels": {**GCP_NODE, **T4}}, "gcp", "how many GPUs"),
         ({"labels": GCP_NODE, "gpu_capacity": Decimal(1)}, "gcp", "says which"),
     ],
@@ -148,3 +147,27 @@ def test_keys_that_differ_in_case_only_are_one_key_but_keep_the_spelling():
     assert one == two
     assert isinstance(two, LookupKey)
     assert two.spelling == "standard_D2S_v3"
+
+
+@pytest.mark.parametrize(
+    ("facts", "provider", "expected"),
+    [
+        (
+            {"provider_id": "aws:///us-east-1a/x/fargate-ip-10", "region": "us-east-1"},
+            "",
+            "aws/us-east-1/pod-fargate/linux/on_demand",
+        ),
+        ({"region": "asia-southeast2"}, "gcp", "gcp/asia-southeast2/pod-autopilot/linux/on_demand"),
+        ({"region": "eastus", "os": "windows"}, "azure", "azure/eastus/pod-aci/windows/on_demand"),
+    ],
+)
+def test_the_pods_of_a_virtual_node_have_a_key_of_their_own(facts, provider, expected):
+    found = lookup_key(node(is_virtual=True, **facts), provider=provider)
+    assert isinstance(found, LookupKey)
+    assert found.text == expected
+
+
+def test_the_gpu_model_is_read_from_the_labels_of_the_usual_operators():
+    for name in ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator"):
+        assert node(labels={name: "T4"}).stated_gpu_model == "T4"
+    assert node(labels={"nvidia.com/gpu.product": "T4"}, gpu_model="L4").stated_gpu_model == "L4"

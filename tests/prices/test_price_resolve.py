@@ -14,6 +14,7 @@ from kubetally.prices.quote import Component
 from kubetally.prices.resolve import Known, KnownComponent, hourly_rate, resolve
 from kubetally.prices.sheet import parse
 from kubetally.windows import Window
+from oracles.by_hand import cases
 
 KEY = key("azure", "eastus", "Standard_D2s_v3")
 NODE = node(
@@ -93,9 +94,10 @@ def test_without_a_price_the_reason_is_kept_and_nothing_is_zero(arguments, state
     assert (found.during_start, found.during_end) == (DAY.start, DAY.end)
 
 
+@pytest.mark.claims("PR-04")
 def test_a_node_without_labels_is_kept_unpriced_and_stops_nothing():
-    """Case PR-04 (kubeledger PR 100: a KeyError stopped the polling)."""
-    bare = node(labels={})
+    """kubeledger PR 100: a KeyError stopped the polling."""
+    bare = node(labels=cases()["PR-04"]["given"]["node_labels"])
     (found,) = resolve(bare, DAY, key=lookup_key(bare))
     assert (found.state, found.price_per_hour) == ("unpriced", None)
     assert found.reason
@@ -221,3 +223,119 @@ def test_the_whole_window_is_covered_without_gap_or_overlap(spans, state, stale)
     assert [price.during_start for price in found] == edges[:-1]
     assert edges[-1] == DAY.end
     assert all((price.price_per_hour is None) == (price.origin is None) for price in found)
+
+
+def test_the_order_of_precedence_as_the_readme_has_it():
+    """Within a sheet: the first entry with a price that matches, from top to bottom; then the list;
+    then the cluster's rate."""
+    sheet = parse(
+        b"""prices:
+        - {match: {node: n-1}, price_per_hour: "1"}
+        - {match: {instance_type: standard_d2s*}, price_per_hour: "2"}
+        - {match: {labels: {pool: blue}}, price_per_hour: "3"}
+        - {match: {cluster: c}, price_per_hour: "4"}""",
+        "sheet.yaml",
+    )
+
+    def price(**facts):
+        facts = node(**{"node": "n-9", "cluster": "d", **facts})
+        found = resolve(facts, DAY, key=KEY, known=LIST, sheet=sheet, hourly_rate=Decimal(9))
+        return found[0].price_per_hour
+
+    blue = {"pool": "blue"}
+    assert price(node="n-1", instance_type="Standard_D2s_v3", labels=blue, cluster="c") == 1
+    assert price(instance_type="Standard_D2s_v3", labels=blue, cluster="c") == 2
+    assert price(labels=blue, cluster="c") == 3
+    assert price(cluster="c") == 4
+    assert price() == Decimal("0.1")
+
+
+def adjusted(text, known=LIST, facts=NODE, **arguments):
+    sheet = parse(text.encode(), "sheet.yaml", snapshot_id=3)
+    found = resolve(
+        facts, DAY, key=arguments.pop("key", KEY), known=known, sheet=sheet, **arguments
+    )
+    return found[0]
+
+
+def test_discounts_and_markups_multiply_and_are_told():
+    found = adjusted(
+        'prices: [{discount_percent: "20"}, {discount_percent: "5", markup_percent: "10"}]'
+    )
+    assert found.price_per_hour == Decimal("0.1") * Decimal("0.8") * Decimal("0.95") * Decimal(
+        "1.1"
+    )
+    assert (found.state, found.origin, found.snapshot_ids) == ("priced", "sheet", (3, 7))
+    assert found.reason == "20 % off, 5 % off, 10 % on top of the list by the sheet"
+
+
+def test_percentages_adjust_only_what_stands_below_them():
+    below = adjusted('prices: [{discount_percent: "50"}, {price_per_hour: "4"}]')
+    above = adjusted('prices: [{price_per_hour: "4"}, {discount_percent: "50"}]')
+    assert (below.price_per_hour, above.price_per_hour) == (2, 4)
+
+
+def test_percentages_adjust_the_parts_and_the_cluster_s_rate_but_make_no_price():
+    start = utc(2026, 1, 1)
+    split = known(part("0.03", start, kind="cpu", quantity=2), part("0.004", start, kind="memory"))
+    found = adjusted('prices: [{markup_percent: "50"}]', known=split)
+    assert (found.cpu_price_per_hour, found.memory_price_per_hour) == (
+        Decimal("0.09"),
+        Decimal("0.006"),
+    )
+    assert found.price_per_hour == Decimal("0.096")
+    rate = adjusted('prices: [{discount_percent: "10"}]', known=None, hourly_rate=Decimal(2))
+    assert rate.price_per_hour == Decimal("1.8")
+    none = adjusted('prices: [{discount_percent: "10"}]', known=None)
+    assert (none.state, none.price_per_hour) == ("unpriced", None)
+
+
+def test_a_spot_node_may_be_priced_by_a_discount_on_the_on_demand_price():
+    spot = key("aws", "eu-west-1", "m5.large", market="spot")
+    facts = node(instance_type="m5.large", region="eu-west-1", os="linux", capacity_type="spot")
+    unlisted = known(state="unpriced", reason="no spot prices")
+    text = 'prices: [{match: {capacity_type: spot}, discount_percent: "65", of: on_demand}]'
+    arguments = {"known": unlisted, "facts": facts, "key": spot}
+    found = adjusted(text, known_on_demand=known(part("0.107", utc(2026, 1, 1))), **arguments)
+    assert found.price_per_hour == Decimal("0.107") * Decimal("0.35")
+    assert "65 % off of the on-demand price by the sheet" in found.reason
+    without = adjusted(text, **arguments)
+    assert (without.state, without.price_per_hour) == ("unpriced", None)
+    plain = adjusted('prices: [{discount_percent: "65"}]', known_on_demand=LIST, **arguments)
+    assert plain.price_per_hour is None, "only `of: on_demand` looks there"
+
+
+def test_a_virtual_node_has_rates_for_its_pods_and_no_price():
+    virtual = node(is_virtual=True, region="us-east-1", cpu_capacity_cores=Decimal(2))
+    text = """prices:
+    - {price_per_hour: "9"}
+    - {cpu_core_hour: "0.04", memory_gib_hour: "0.004"}"""
+    found = adjusted(text, facts=virtual, known=None, hourly_rate=Decimal(9))
+    assert (found.state, found.origin, found.price_per_hour) == ("priced", "sheet", None)
+    assert (found.cpu_price_per_hour, found.memory_price_per_hour) == (
+        Decimal("0.04"),
+        Decimal("0.004"),
+    )
+    start = utc(2026, 1, 1)
+    rates = known(
+        part("0.0000598", start, kind="cpu", quantity=1000),
+        part("0.0066193", start, kind="memory"),
+        part("0.0000737", start, kind="disk"),
+    )
+    (listed,) = resolve(virtual, DAY, key=KEY, known=rates, hourly_rate=Decimal(9))
+    assert (listed.price_per_hour, listed.cpu_price_per_hour) == (None, Decimal("0.0598"))
+    assert listed.memory_price_per_hour == Decimal("0.0066193")
+    (nothing,) = resolve(virtual, DAY, key=KEY, hourly_rate=Decimal(9))
+    assert (nothing.state, nothing.cpu_price_per_hour) == ("unpriced", None)
+
+
+def test_what_is_bundled_is_part_of_the_price_only():
+    start = utc(2026, 1, 1)
+    found = known(
+        part("0.03", start, kind="cpu"),
+        part("0.01", start, kind="memory"),
+        part("0.05", start, kind="disk"),
+    )
+    (price,) = resolve(NODE, DAY, key=KEY, known=found)
+    assert price.price_per_hour == Decimal("0.09")
+    assert (price.cpu_price_per_hour, price.gpu_price_per_hour) == (Decimal("0.03"), 0)

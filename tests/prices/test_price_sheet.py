@@ -38,6 +38,10 @@ GPU = node(
         ("{os: linux, capacity_type: on_demand}", True),
         ("{capacity_type: spot}", False),
         ("{os: windows}", False),
+        ("{cluster: c}", True),
+        ("{cluster: prod-*}", False),
+        ("{provider_id: 'azure:///*'}", False),
+        ("{gpu_model: 'tesla*'}", False),
     ],
 )
 def test_all_that_is_given_must_match(match, is_match):
@@ -91,9 +95,15 @@ def test_a_csv_sheet_says_the_same_as_a_yaml_one():
         ('prices: [{price_per_hour: "-1"}]', "negative"),
         ('prices: [{price_per_hour: "NaN"}]', "not a price"),
         ("prices: [{price_per_hour: true}]", "in quotes"),
-        ("prices: [{}]", "needs `price_per_hour` or rates"),
+        ("prices: [{}]", "needs `price_per_hour`, rates"),
         ('prices: [{price_per_hour: "1", cpu_core_hour: "1"}]', "not both"),
         ('prices: [{price: "1"}]', "unknown field `price`"),
+        ('prices: [{discount_percent: "101"}]', "at most 100"),
+        ('prices: [{discount_percent: "5", price_per_hour: "1"}]', "not both"),
+        ('prices: [{discount_percent: "5", cpu_core_hour: "1"}]', "not both"),
+        ('prices: [{price_per_hour: "1", of: on_demand}]', "percentages are taken of"),
+        ("prices: [{gpu_hour_by_model: {T4: 0.35}}]", "in quotes"),
+        ("fees: [{kind: storage, per: hour}]", "`price`"),
         ('prices: [{match: {pool: x}, price_per_hour: "1"}]', "unknown field `pool`"),
         ('prices: [{price_per_hour: "1", currency: usd}]', "code like USD"),
         ('prices: [{price_per_hour: "1", valid_from: soon}]', "`valid_from`"),
@@ -130,3 +140,26 @@ def test_a_wrong_csv_sheet_is_refused_with_file_and_reason(text, said):
 def test_a_missing_sheet_is_named():
     with pytest.raises(ConfigError, match=r"none\.yaml cannot be read"):
         load(PROJECT / "include/config/price_sheets/none.yaml")
+
+
+def test_a_csv_sheet_may_hold_percentages():
+    found = sheet("cluster,discount_percent,of\nprod-*,60,on_demand\n", "sheet.csv")
+    (entry,) = found.entries
+    assert (entry.discount_percent, entry.of_on_demand) == (Decimal(60), True)
+
+
+def test_a_sheet_may_hold_fees():
+    found = sheet('fees: [{kind: load_balancer, price: "0.02", per: hour}]')
+    assert [(fee.kind, fee.price) for fee in found.fees] == [("load_balancer", Decimal("0.02"))]
+
+
+def test_gpu_hours_may_differ_by_model():
+    found = sheet(
+        """prices:
+        - {cpu_core_hour: "0", memory_gib_hour: "0", gpu_hour: "1",
+           gpu_hour_by_model: {"*T4*": "0.35", "NVIDIA-H100*": "9"}}"""
+    )
+    (entry,) = found.entries
+    for model, expected in (("nvidia-tesla-t4", "0.35"), ("nvidia-h100-80gb", "9"), ("L4", "1")):
+        assert entry.gpu_hour_of(node(gpu_model=model)) == Decimal(expected)
+    assert entry.gpu_hour_of(node()) == Decimal(1)

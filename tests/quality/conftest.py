@@ -9,10 +9,10 @@ from typing import Any
 
 import psycopg2
 import pytest
-import scenes
 import sqlalchemy
 from sqlalchemy import Connection, text
 
+import scenes
 from kubetally.consolidate.stage import Stage
 from kubetally.quality.checks import load_checks, run_check
 from kubetally.quality.verdict import Gate, Verdict

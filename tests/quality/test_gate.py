@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-import scenes
 from sqlalchemy import text
 
+import scenes
 from kubetally.config import ClusterConfig, SourceConfig
 from kubetally.errors import GateError, StaleStageError
 from kubetally.quality.gate import run_gate
@@ -143,14 +143,14 @@ def test_warnings_are_recorded_and_let_the_window_pass(
     warehouse: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     odd = Reject("pod", "payments/odd", "cpu: expected a quantity, found '1 core'")
-    late = WINDOW.start + timedelta(minutes=15)
+    late = WINDOW.start + timedelta(minutes=5)
     scenes.land_scene(
         warehouse.engine, scenes.collected(rejects=(odd,), covered=((late, WINDOW.end),))
     )
     found = run_gate("raw", CLUSTER, WINDOW, stage_id=None, now=NOW)
     assert found.warnings == ("partly_covered_hours", "rejects")
     assert found.receipt()["warned"] == 2
-    assert "object_name=payments/odd" in caplog.text and "unknown_seconds=900" in caplog.text
+    assert "object_name=payments/odd" in caplog.text and "unknown_seconds=300" in caplog.text
     warned = rows(warehouse, "select sample from ops.check_result where check_name = 'rejects'")
     assert warned[0].sample[0]["reason"] == odd.reason
 

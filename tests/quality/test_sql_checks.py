@@ -1,5 +1,8 @@
 """Every SQL check: it lets a sound hour pass, and one planted fault turns it red."""
 
+# The faults are statements of our own, put together from the few row filters below.
+# ruff: noqa: S608
+
 from __future__ import annotations
 
 import json
@@ -324,6 +327,14 @@ FAULTS: list[tuple[Gate, str, str, int]] = [
         f"update core.node_price set state = 'estimated' where {NODE_A}",
         1,
     ),
+    (
+        "costs",
+        "sudden_price_changes",
+        "insert into core.node_price (stage_id, node_key, during, state, price_per_hour, currency)"
+        " select stage_id, node_key, tstzrange(:end, cast(:end as timestamptz) + interval '1 hour'),"
+        f" state, price_per_hour * 1.31, currency from core.node_price where {NODE_A}",
+        1,
+    ),
     ("costs", "unowned_share", f"update mart.cost_hour set owner = 'unowned' where {API}", 1),
     (
         "costs",
@@ -477,7 +488,7 @@ def test_samples_keep_every_digit(scene: Scene) -> None:
         f" where line = 'idle' and hour = :start and {NODE_A}"
     )
     verdict = scene.check("costs", "unbalanced_node_hours")
-    assert '"difference": 0.000000000000000001' in verdict.sample[0]
+    assert '"difference":0.000000000000000001' in verdict.sample[0]
     assert "difference=0.000000000000000001" in str(verdict)
     assert "node=node-a" in str(verdict)
 

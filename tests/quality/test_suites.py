@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import scenes
 from sqlalchemy import create_engine, text
 
+import scenes
 from kubetally.quality.suites import SUITES, query, run_suites
 from kubetally.quality.verdict import GATES, Gate
 from kubetally.windows import Window

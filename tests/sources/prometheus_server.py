@@ -79,6 +79,7 @@ def serving(store: Store) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body in one packet
 
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
@@ -96,6 +97,7 @@ def serving(store: Store) -> Iterator[str]:
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body[: len(body) - reply.cut])
+            self.wfile.flush()
             self.close_connection = bool(reply.cut)
 
         def log_message(self, *args: object) -> None:

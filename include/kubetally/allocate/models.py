@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from sqlalchemy import Connection, text
 
 from kubetally.config import ClusterConfig, config_dir, load_yaml
 from kubetally.errors import ConfigError
-from kubetally.windows import Window
+from kubetally.windows import iso
 
 
 class BasePrice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,57 +66,89 @@ def load_models(folder: Path | None = None) -> dict[str, CostModel]:
 
 
 def sync_models(connection: Connection, models: dict[str, CostModel], now: datetime) -> None:
-    """Writes new versions into core.cost_model; a version once written never changes."""
+    """Makes `models` the known ones from `now` on; what was known before stays readable.
+
+    The first thing ever known of a model counts for all time, so that the past can be computed.
+    A model that is not listed any more stays as it was.
+    """
     for model in models.values():
-        ends = [version.valid_from for version in model.versions[1:]] + [None]
-        for version, end in zip(model.versions, ends, strict=True):
-            definition = msgspec.json.encode(version, order="sorted").decode()
+        wanted = _rows(model)
+        known = connection.execute(
+            text(
+                "select cost_model_key, version, lower(during) as start, upper(during) as end"
+                " from core.cost_model where cost_model = :model and upper_inf(known)"
+            ),
+            {"model": model.cost_model},
+        ).all()
+        kept = {(row.version, row.start, row.end) for row in known}
+        needed = {(row["version"], row["start"], row["end"]) for row in wanted}
+        connection.execute(
+            text(
+                "update core.cost_model"
+                " set known = tstzrange(lower(known), greatest(:now, lower(known)))"
+                " where cost_model_key = any(:gone)"
+            ),
+            {
+                "now": now,
+                "gone": [
+                    row.cost_model_key
+                    for row in known
+                    if (row.version, row.start, row.end) not in needed
+                ],
+            },
+        )
+        for row in wanted:
+            if (row["version"], row["start"], row["end"]) in kept:
+                continue
             connection.execute(
                 text(
                     "insert into core.cost_model (cost_model, version, kind, currency, cpu_weight,"
-                    " memory_weight, gpu_weight, definition, during, known_from)"
+                    " memory_weight, gpu_weight, definition, during, known)"
                     " values (:model, :version, :kind, :currency, :cpu, :memory, :gpu,"
-                    " cast(:definition as jsonb), tstzrange(:start, :end), :now)"
-                    " on conflict (cost_model, version) do update set during = excluded.during"
-                    " where cost_model.during <> excluded.during"
+                    " cast(:definition as jsonb), tstzrange(:start, :end), tstzrange(:since, null))"
                 ),
-                {
-                    "model": model.cost_model,
-                    "version": hashlib.sha256(definition.encode()).hexdigest()[:12],
-                    "kind": version.kind,
-                    "currency": version.currency,
-                    "cpu": version.base_price.cpu_core_hour,
-                    "memory": version.base_price.memory_gib_hour,
-                    "gpu": version.base_price.gpu_hour,
-                    "definition": json.dumps(json.loads(definition)),
-                    "start": _midnight(version.valid_from),
-                    "end": None if end is None else _midnight(end),
-                    "now": now,
-                },
+                row | {"since": now if known else None},
             )
 
 
-def model_keys(connection: Connection, cluster: ClusterConfig, window: Window) -> list[int]:
-    """Keys of the model versions the cluster uses in the window.
-
-    Raises ConfigError when a model is unknown or has no version for a part of the window.
-    """
-    keys: list[int] = []
+def demand_models(connection: Connection, stage_id: int, cluster: ClusterConfig) -> None:
+    """Raises ConfigError when a model of the cluster has no version for some hour of the stage."""
     for name in cluster.cost_models:
-        rows = connection.execute(
+        hour = connection.execute(
             text(
-                "select cost_model_key, during from core.cost_model"
-                " where cost_model = :name and during && tstzrange(:start, :end) order by during"
+                "select min(stage_hour.hour) from ops.stage_hour"
+                " where stage_id = :stage_id and not exists (select from core.cost_model"
+                " where cost_model = :name and during @> stage_hour.hour and known @> stage_hour.as_of)"
             ),
-            {"name": name, "start": window.start, "end": window.end},
-        ).all()
-        if not rows or rows[0].during.lower > window.start:
+            {"name": name, "stage_id": stage_id},
+        ).scalar()
+        if hour is not None:
             raise ConfigError(
-                f"The cost model {name!r} of cluster {cluster.name!r} has no version for {window}.",
+                f"The cost model {name!r} of cluster {cluster.name!r} has no version for {iso(hour)}.",
                 remedy="Add one with an earlier `valid_from` in include/config/cost_models/.",
             )
-        keys.extend(int(row.cost_model_key) for row in rows)
-    return keys
+
+
+def _rows(model: CostModel) -> list[dict[str, Any]]:
+    ends = [version.valid_from for version in model.versions[1:]] + [None]
+    rows = []
+    for version, end in zip(model.versions, ends, strict=True):
+        definition = msgspec.json.encode(version, order="sorted").decode()
+        rows.append(
+            {
+                "model": model.cost_model,
+                "version": hashlib.sha256(definition.encode()).hexdigest()[:12],
+                "kind": version.kind,
+                "currency": version.currency,
+                "cpu": version.base_price.cpu_core_hour,
+                "memory": version.base_price.memory_gib_hour,
+                "gpu": version.base_price.gpu_hour,
+                "definition": definition,
+                "start": _midnight(version.valid_from),
+                "end": None if end is None else _midnight(end),
+            }
+        )
+    return rows
 
 
 def _midnight(day: date) -> datetime:

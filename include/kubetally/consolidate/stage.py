@@ -12,10 +12,10 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Engine, text
 
 from kubetally.config import ClusterConfig
-from kubetally.errors import BadDataError
+from kubetally.errors import BadDataError, StaleStageError
 from kubetally.prices.key import NodeFacts
 from kubetally.warehouse.connect import cluster_key, run_file
-from kubetally.windows import HOUR, Window
+from kubetally.windows import DAY, HOUR, Window, floor
 
 Kind = Literal["hourly", "daily"]
 FACTS = (
@@ -62,14 +62,15 @@ def begin(
 ) -> Stage:
     """Opens a stage and pins what each hour is computed with.
 
-    An hour that the same kind of run published before keeps its `as_of` and revision, so that an
-    ordinary re-run uses the same knowledge. With `restate_reason` the knowledge of `now` is used
-    and the revision goes up. Raises BadDataError for windows that are not whole hours.
+    An hour that the same kind of run published before keeps its `as_of`, so that an ordinary re-run
+    uses the same knowledge; its revision is kept. With `restate_reason` the knowledge of `now` is
+    used and the revision goes up. Raises BadDataError for windows that are not whole hours.
     """
     if not window.is_whole_hours:
         raise BadDataError(f"{window} is not made of whole UTC hours.")
-    with engine.begin() as connection:
-        for table in ("core.pod_hour", "core.node_hour", "core.container_hour", "mart.cost_hour"):
+    for table in ("core.pod_hour", "core.node_hour", "core.container_hour", "mart.cost_hour"):
+        # One transaction each: making a partition locks its table, and nobody waits holding one.
+        with engine.begin() as connection:
             connection.execute(
                 text("select ops.ensure_partitions(cast(:parent as regclass), :first, :last)"),
                 {"parent": table, "first": window.days()[0], "last": window.days()[-1]},
@@ -97,13 +98,12 @@ def begin(
             text(
                 "insert into ops.stage_hour (stage_id, hour, as_of, revision)"
                 " select :stage_id, started,"
-                " case when :restate then :now else coalesce(published.as_of, :now) end,"
+                " case when published.kind = :kind and not :restate then published.as_of else :now end,"
                 " coalesce(published.revision, 1 - cast(:restate as integer)) + cast(:restate as integer)"
                 " from generate_series(cast(:start as timestamptz),"
                 " cast(:end as timestamptz) - interval '1 hour', interval '1 hour') as started"
                 " left join ops.published_hour as published"
                 " on published.cluster_key = :cluster and published.hour = started"
-                " and published.kind = :kind"
             ),
             {
                 "stage_id": stage_id,
@@ -142,11 +142,12 @@ def consolidate(engine: Engine, stage: Stage) -> dict[str, int]:
         "cluster_key": stage.cluster_key,
         "start": stage.window.start,
         "end": stage.window.end,
+        "day_start": floor(stage.window.start, DAY),
+        "day_end": Window.of_day(stage.window.days()[-1]).end,
     }
-    with engine.begin() as connection:
-        run_file(connection, "stage/register_nodes.sql", parameters)
-    with engine.begin() as connection:
-        run_file(connection, "stage/register_pods.sql", parameters)
+    for names in ("register_nodes", "register_pods"):
+        with engine.begin() as connection:
+            run_file(connection, f"stage/{names}.sql", parameters)
     counts: dict[str, int] = {}
     with engine.begin() as connection:
         # A fresh stage has no statistics, so nested loops look cheap and are not.
@@ -156,19 +157,55 @@ def consolidate(engine: Engine, stage: Stage) -> dict[str, int]:
     return counts
 
 
+def demand_staged(connection: Connection, stage: Stage) -> bool:
+    """Locks the stage; whether it is still staged (true) or published already (false).
+
+    Raises StaleStageError for a stage that was replaced or discarded: its rows are gone.
+    """
+    state = connection.execute(
+        text("select state from ops.stage where stage_id = :stage_id for update"),
+        {"stage_id": stage.stage_id},
+    ).scalar()
+    if state not in ("staged", "published"):
+        raise StaleStageError(
+            f"Stage {stage.stage_id} of {stage.cluster} {stage.window} was replaced by a later run"
+            " or discarded.",
+            remedy="Run the window again from `consolidate` on.",
+        )
+    return bool(state == "staged")
+
+
 def node_facts(
     connection: Connection, stage: Stage, cluster: ClusterConfig
-) -> dict[int, NodeFacts]:
-    """What each staged node is, as its latest segment in the window says; by node key."""
+) -> dict[Window, dict[int, NodeFacts]]:
+    """What the staged nodes are, by node key, for each part of the window in which they stay so.
+
+    The latest segment in an hour speaks for the whole hour. A node counts from the window's start
+    to its end; hours in which it does not exist cost nothing.
+    """
     rows = connection.execute(
         text(
-            "select distinct on (node_key) node_segment.*, node.uid, node.node"
+            "select node_segment.*, node.uid, node.node"
             " from core.node_segment join core.node using (node_key)"
-            " where stage_id = :stage_id order by node_key, upper(during) desc"
+            " where stage_id = :stage_id order by node_key, during"
         ),
         {"stage_id": stage.stage_id},
     )
-    return {row.node_key: _facts(row, cluster) for row in rows}
+    found: dict[Window, dict[int, NodeFacts]] = {}
+    for node_key, segments in groupby(rows, key=lambda row: row.node_key):
+        since: list[tuple[datetime, NodeFacts]] = []
+        for row in segments:
+            facts = _facts(row, cluster)
+            hour = floor(row.during.lower, HOUR) if since else stage.window.start
+            if since and since[-1][1] == facts:
+                continue
+            if since and since[-1][0] >= hour:
+                hour = since.pop()[0]
+            since.append((hour, facts))
+        ends = [start for start, _ in since[1:]] + [stage.window.end]
+        for (start, facts), end in zip(since, ends, strict=True):
+            found.setdefault(Window(start, end), {})[node_key] = facts
+    return found
 
 
 def _facts(row: Any, cluster: ClusterConfig) -> NodeFacts:

@@ -438,8 +438,8 @@ def _container_status(pod: Pod, container: Container, run: Run | None, now: int)
         "restartCount": 0,
         "started": False,
     }
-    if container.cpu_request is not None or container.memory_request is not None:
-        resources = _resources(container)
+    resources = _resources(container)
+    if "requests" in resources and container.kind != "init":
         shown["allocatedResources"] = resources.get("requests", {})
         shown["resources"] = resources
     if run is None or now < run.start:

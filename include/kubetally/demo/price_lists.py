@@ -1,4 +1,4 @@
-"""The price APIs of the demo: recorded pages of Azure and Google, filtered and cut into pages.
+"""The price APIs of the demo: recorded pages of Azure, Google and AWS, filtered and cut into pages.
 
 Pure once the pages are read. Two prices are the demo's own (see pages/SOURCES.md): one SKU changes
 its price every Wednesday at noon, so that a price changes in the middle of every week, and the spot
@@ -422,3 +422,78 @@ def _with_timeline(sku: dict[str, Any], until: datetime) -> dict[str, Any]:
 
 def _gcp_invalid(message: str) -> dict[str, Any]:
     return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
+
+
+# --- AWS ------------------------------------------------------------------------------------
+
+AWS_OFFERS = {
+    ("AmazonEC2", "eu-west-1"): "aws/reassembled_offer_AmazonEC2_eu-west-1_2023-02-23.json",
+}
+AWS_QUERIES = (
+    "aws/reassembled_query_AmazonEC2_us-east-1_2026-07-20.json",
+    "aws/recorded_query_GetProducts_af-south-1_2024.json",
+    "aws/reassembled_query_AmazonEKS_us-east-1_2026-09.json",
+)
+
+
+def aws_offer(service: str, region: str) -> tuple[int, dict[str, Any] | bytes]:
+    """(status, body) of GET /offers/v1.0/aws/<service>/<version>/<region>/index.json.
+
+    A region that was recorded in pages of GetProducts is put into the shape of an offer file.
+    """
+    name = AWS_OFFERS.get((service, region))
+    if name:
+        return 200, (PAGES / name).read_bytes()
+    products: dict[str, Any] = {}
+    terms: dict[str, Any] = {}
+    for entry in _aws_entries():
+        product = entry["product"]
+        if (entry["serviceCode"], product["attributes"].get("regionCode")) == (service, region):
+            products[product["sku"]] = product
+            terms[product["sku"]] = entry["terms"].get("OnDemand", {})
+    if not products:
+        return 403, b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+    return 200, {
+        "formatVersion": "v1.0",
+        "offerCode": service,
+        "version": "20260720134430",
+        "publicationDate": "2026-07-20T13:44:30Z",
+        "products": products,
+        "terms": {"OnDemand": terms},
+    }
+
+
+def aws_products(body: str) -> tuple[int, dict[str, Any]]:
+    """(status, body) of GetProducts, 100 products a page: the filters are equalities of attributes."""
+    try:
+        asked = json.loads(body)
+        wanted = {f["Field"]: f["Value"] for f in asked.get("Filters", [])}
+        start = int(asked.get("NextToken") or 0)
+        service = asked["ServiceCode"]
+    except (ValueError, KeyError, TypeError):
+        return 400, {"__type": "InvalidParameterException", "message": "The request is not valid."}
+    found = [
+        json.dumps(entry, separators=(",", ":"))
+        for entry in _aws_entries()
+        if entry["serviceCode"] == service
+        and all(entry["product"]["attributes"].get(k) == v for k, v in wanted.items())
+    ]
+    page = found[start : start + 100]
+    following = start + len(page)
+    return 200, {
+        "FormatVersion": "aws_v1",
+        "NextToken": str(following) if following < len(found) else None,
+        "PriceList": page,
+    }
+
+
+@lru_cache(maxsize=1)
+def _aws_entries() -> tuple[dict[str, Any], ...]:
+    """Every recorded product with its terms, in the shape of GetProducts."""
+    entries = [json.loads(text) for name in AWS_QUERIES for text in _read(name)["PriceList"]]
+    for (service, _), name in AWS_OFFERS.items():
+        offer = _read(name)
+        for sku, product in offer["products"].items():
+            terms = {"OnDemand": offer["terms"]["OnDemand"].get(sku, {})}
+            entries.append({"product": product, "serviceCode": service, "terms": terms})
+    return tuple(entries)

@@ -2,7 +2,8 @@
 
 `DemoServer` runs it in a thread (tests), `python -m kubetally.demo serve` in a process. Everything
 listens on one port: the APIs' paths do not collide, and each may also be reached below a prefix of
-its own (/prometheus, /kubernetes, /azure, /gcp).
+its own (/prometheus, /kubernetes, /azure, /gcp, /aws). Below /recorded a single recorded price page is
+served as it is.
 """
 
 from __future__ import annotations
@@ -12,26 +13,28 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
-from kubetally.demo import kube_api, price_lists, promql
+from kubetally.demo import kube_api, price_lists, promql, recorded
 from kubetally.demo.faults import Faults
 from kubetally.demo.scenario import Scenario
 
 Clock = Callable[[], datetime]
-PREFIXES = ("/prometheus", "/kubernetes", "/azure", "/gcp")
+PREFIXES = ("/prometheus", "/kubernetes", "/azure", "/gcp", "/aws")
 PROMETHEUS = re.compile(
     r"/api/v1/(query|query_range|labels|series|status/buildinfo|label/[^/]+/values)"
 )
 PRICES = re.compile(r"/v1/services/([0-9A-F-]+)/skus")
+OFFERS = re.compile(r"/offers/v1\.0/aws/(\w+)/[\w.]+/([\w-]+)/index\.json")
 
 
 def wall_clock() -> datetime:
@@ -62,7 +65,8 @@ class DemoServer:
     """Serves `scenario` as of `clock()` on `host:port` (0 = any free port).
 
     A context manager: entering starts it in a thread. With `token`, the Kubernetes API wants it as
-    bearer token. `requests` counts what was asked, by path, for tests of retries.
+    bearer token. `recordings` are the folders in which pages asked for below /recorded are looked for.
+    `requests` counts what was asked, by path, for tests of retries.
     """
 
     def __init__(
@@ -74,7 +78,9 @@ class DemoServer:
         host: str = "127.0.0.1",
         port: int = 0,
         token: str = "",
+        recordings: Iterable[Path] = (price_lists.PAGES,),
     ) -> None:
+        self.recordings = tuple(recordings)
         self.scenario = scenario or Scenario()
         self.clock = clock
         self.faults = faults or Faults()
@@ -128,6 +134,9 @@ class DemoServer:
             if path.startswith(prefix + "/"):
                 path = path.removeprefix(prefix)
         parameters = parse_qs(parts.query, keep_blank_values=True)
+        if method == "POST" and "x-amz-target" in headers and "authorization" in headers:
+            parameters["aws-query"] = [body.decode("utf-8", "replace")]
+            body = b""
         if path == "/demo/faults":
             return self._set_faults(method, body), ""
         if path in ("/-/ready", "/-/healthy"):
@@ -161,11 +170,16 @@ class DemoServer:
         first = {name: values[0] for name, values in parameters.items()}
         if PROMETHEUS.fullmatch(path):
             return self._prometheus(path, parameters, first)
+        host = headers.get("host") or self.url.removeprefix("http://")
+        if path.startswith(recorded.PREFIX):
+            places = self.recordings
+            return Reply(*recorded.answer(path, first, places, f"http://{host}"))
+        if "aws-query" in first:
+            return Reply.of(*price_lists.aws_products(first["aws-query"]))
         if method != "GET":
             return Reply.of(
                 405, kube_api.status(405, "MethodNotAllowed", f"{method} is not allowed")
             )
-        host = headers.get("host") or self.url.removeprefix("http://")
         if path == "/api/retail/prices":
             return Reply.of(*price_lists.azure_page(f"http://{host}", first))
         service = PRICES.fullmatch(path)
@@ -173,6 +187,9 @@ class DemoServer:
             return Reply.of(
                 *price_lists.gcp_page(service[1], first, headers.get("x-goog-api-key", ""))
             )
+        offer = OFFERS.fullmatch(path)
+        if offer:
+            return Reply.of(*price_lists.aws_offer(offer[1], offer[2]))
         if path == "/version" or path.startswith(("/api/v1/", "/apis/")):
             return self._kubernetes(path, first, headers)
         return Reply.text(404, "404 page not found\n")

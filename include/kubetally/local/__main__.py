@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import getpass
 import os
 import shlex
 import signal
 import sys
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from kubetally.config import clusters
 from kubetally.errors import KubetallyError
-from kubetally.local import settings
+from kubetally.local import airflow, settings
 from kubetally.local.run import Progress, run, run_day
 from kubetally.local.stack import Stack
 from kubetally.local.warehouse import published_days, reader, write_csv
+from kubetally.windows import Window, parse_time
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 COMMANDS = {
     "run": "start everything, fill the demo's days, say where to look",
@@ -27,6 +32,7 @@ COMMANDS = {
     "sql": "print a query's result as CSV, as the read-only BI role",
     "day": "run one day's window through costs_daily",
     "forget": "delete every row of one cluster",
+    "gap": "say that a window of a cluster cannot be filled; its money shows as `uncovered`",
     "env": "print the environment as `export` lines (they hold passwords)",
     "airflow": "run an airflow command in this environment",
 }
@@ -72,6 +78,8 @@ def _command(options: argparse.Namespace, stack: Stack) -> int:
             run_day(stack, options.day, Progress())
         case "forget":
             _forget(stack, options.cluster)
+        case "gap":
+            _acknowledge(stack, options)
         case "env":
             for name, value in sorted(_own(stack).items()):
                 print(f"export {name}={shlex.quote(value)}")
@@ -120,18 +128,46 @@ def _status(stack: Stack) -> int:
 
 
 def _forget(stack: Stack, cluster: str) -> None:
-    import sqlalchemy
-
     from kubetally.warehouse.forget import forget
 
     _need_postgres(stack)
-    url = stack.warehouse_url.replace("postgresql://", "postgresql+psycopg2://", 1)
-    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
-    with engine.begin() as connection:
+    with _owner(stack).begin() as connection:
         forget(connection, cluster)
     print(f"Every row of cluster {cluster!r} is deleted.")
     if cluster == "demo":
         print("`make run` would fill it again: set KUBETALLY_DEMO=0, or leave it in.")
+
+
+def _acknowledge(stack: Stack, options: argparse.Namespace) -> None:
+    from kubetally.warehouse.land import acknowledge_gap
+
+    known = [cluster.name for cluster in clusters(env=stack.inherited)]
+    if options.cluster not in known:
+        raise KubetallyError(
+            f"No cluster is named {options.cluster!r}; configured: {', '.join(known) or 'none'}."
+        )
+    if not options.reason.strip():
+        raise KubetallyError(
+            "An acknowledged gap needs a reason.", remedy='Give it: REASON="Prometheus was down".'
+        )
+    window = Window(options.start, options.end)
+    _need_postgres(stack)
+    acknowledge_gap(
+        _owner(stack),
+        options.cluster,
+        window,
+        reason=options.reason.strip(),
+        who=getpass.getuser(),
+        now=datetime.now(UTC),
+    )
+    print(f"The gap {window} of {options.cluster} is acknowledged. Run its days again: `make day`.")
+
+
+def _owner(stack: Stack) -> Engine:
+    import sqlalchemy
+
+    url = airflow.with_driver(stack.warehouse_url, "psycopg2")
+    return sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -141,6 +177,10 @@ def _parser() -> argparse.ArgumentParser:
     made["sql"].add_argument("query")
     made["day"].add_argument("day", type=_day)
     made["forget"].add_argument("cluster")
+    made["gap"].add_argument("cluster")
+    made["gap"].add_argument("start", type=_moment)
+    made["gap"].add_argument("end", type=_moment)
+    made["gap"].add_argument("reason")
     made["airflow"].add_argument("arguments", nargs=argparse.REMAINDER)
     return parser
 
@@ -150,6 +190,13 @@ def _day(text: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a day; write 2026-11-03") from None
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return parse_time(text if "T" in text else f"{text}T00:00:00Z")
+    except KubetallyError as error:
+        raise argparse.ArgumentTypeError(f"{error} Write 2026-11-03T12:00:00Z.") from None
 
 
 def _interrupt(*_: object) -> NoReturn:

@@ -21,6 +21,7 @@ HEALTHY_SECONDS = 180
 ADMIN = "admin"
 AZURE_PRICES = "https://prices.azure.com"
 GCP_PRICES = "https://cloudbilling.googleapis.com"
+AWS_PRICES = "https://pricing.us-east-1.amazonaws.com"
 
 
 def airflow_environment(
@@ -85,7 +86,8 @@ def airflow_environment(
         "GX_ANALYTICS_ENABLED": "False",
     }
     named = {f"AIRFLOW_CONN_{name.upper()}": value for name, value in connections.items()}
-    return {**named, **inherit, **own} | {n: v for n, v in named.items() if n in _OURS}
+    reports = {"KUBETALLY_REPORTS": str(settings.home / "reports")}
+    return {**named, **reports, **inherit, **own} | {n: v for n, v in named.items() if n in _OURS}
 
 
 _OURS = frozenset(
@@ -133,6 +135,7 @@ def connections(
         "host": demo_prices or GCP_PRICES,
         "password": settings.gcp_api_key,
     }
+    found["kubetally_aws_prices"] = {"conn_type": "http", "host": demo_prices or AWS_PRICES}
     if settings.prometheus_url:
         found["kubetally_prometheus"] = {
             "conn_type": "http",

@@ -95,10 +95,6 @@ class Api:
         )
         return {datetime.fromisoformat(r["logical_date"]).date(): r for r in found["dag_runs"]}
 
-    def latest_run(self, dag_id: str) -> dict[str, Any] | None:
-        found = self.get(f"/dags/{dag_id}/dagRuns", order_by="-run_after", limit=1)["dag_runs"]
-        return found[0] if found else None
-
     def failed_tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         """Task instances in state failed, those that failed on their own account."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
@@ -120,7 +116,7 @@ class Api:
             lines.append(str(entry.get("event", "")))
             for error in entry.get("error_detail") or []:
                 lines.append(f"{error.get('exc_type')}: {error.get('exc_value')}")
-        return [line for line in lines if line.strip()][-count:]
+        return [line for line in lines if line.strip() and not line.startswith("::")][-count:]
 
     def get(self, path: str, **query: Any) -> dict[str, Any]:
         return self.call("GET", path, None, **query)

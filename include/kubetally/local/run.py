@@ -17,8 +17,8 @@ from kubetally.local.files import locked
 from kubetally.local.stack import Stack
 from kubetally.local.warehouse import publications, published_days
 
-BEFORE = ("prices", "reports", "costs_daily")
-AFTER = ("costs_hourly", "scrape", "maintenance")
+BEFORE = ("reports", "costs_daily")  # a paused DAG does not hear of published days
+AFTER = ("prices", "costs_hourly", "scrape", "maintenance")
 COSTS_PAGE = "/plugin/costs"
 PARSE_SECONDS = 120
 STALLED_SECONDS = 900
@@ -121,7 +121,6 @@ def _fill(stack: Stack, say: Progress) -> None:
     _unpause(stack, BEFORE)
     missing = _missing(stack, days)
     if missing:
-        _prices(stack, say)
         say(f"Costs of {missing[0]} to {missing[-1]}: backfill of costs_daily")
         _backfill(stack, missing[0], missing[-1], say)
         if missing := _missing(stack, days):
@@ -138,24 +137,6 @@ def _missing(stack: Stack, days: list[date]) -> list[date]:
             done = published_days(stack.secrets, stack.warehouse_url, cluster.name)
             found |= {day for day in days if done.get(day, 0) < 24}
     return sorted(found)
-
-
-def _prices(stack: Stack, say: Progress) -> None:
-    """Waits for a first run of `prices`: costs without prices would stay unpriced."""
-    for _ in range(10):  # unpausing it makes the scheduler create the newest run
-        if stack.api.latest_run("prices"):
-            break
-        time.sleep(0.5)
-    else:
-        stack.api.trigger("prices")
-    deadline = time.monotonic() + STALLED_SECONDS
-    while (latest := stack.api.latest_run("prices") or {}).get("state") not in OVER:
-        if time.monotonic() > deadline:
-            raise KubetallyError(f"prices does not get on; see {stack.ui_url}/dags/prices.")
-        time.sleep(1)
-    if latest["state"] == "failed":
-        raise KubetallyError(_explain(stack, latest))
-    say("Prices: looked up")
 
 
 def _backfill(stack: Stack, first: date, last: date, say: Progress) -> None:

@@ -27,7 +27,16 @@ from kubetally.local.settings import HOST, Secrets, Settings
 
 WAREHOUSE = "kubetally"
 METADATA = "kubetally_airflow"
-MADE_HERE = ("airflow", "logs", "run", "postgres", "secrets.json", "ports.json", "lock")
+MADE_HERE = (
+    "airflow",
+    "logs",
+    "run",
+    "postgres",
+    "reports",
+    "secrets.json",
+    "ports.json",
+    "lock",
+)
 Say = Callable[[str], None]
 
 
@@ -230,7 +239,7 @@ class Stack:
                 path.unlink(missing_ok=True)
         with suppress(OSError):
             home.rmdir()
-        say(f"Removed {home}.")
+        say(f"Kept what is not ours in {home}." if home.exists() else f"Removed {home}.")
         if not self.settings.embedded:
             say("Your own Postgres still holds the databases: drop them there if you want.")
 

@@ -14,7 +14,7 @@ from decimal import Decimal
 import msgspec
 
 from kubetally.errors import BadDataError
-from kubetally.prices.key import LookupKey
+from kubetally.prices.key import POD_RATES, LookupKey
 from kubetally.prices.quote import (
     Ambiguous,
     Component,
@@ -152,6 +152,8 @@ def component(item: Item) -> Component:
 
 def match(items: Sequence[Item], key: LookupKey, at: datetime) -> Quote:
     """The price of `key` in `items`: exactly one at `at`, or why not. The timeline is kept whole."""
+    if key.instance_type.startswith(POD_RATES):
+        return Unpriced("the rates of virtual nodes' pods are not read from the list; give a sheet")
     offers = [component(item) for item in items if not why_not(item, key)]
     if not offers:
         rows = f"none of the {len(items)} rows is it" if items else "the list has no rows for it"

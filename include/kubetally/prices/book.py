@@ -16,13 +16,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Literal
 
 from sqlalchemy import Connection, text
 
 from kubetally.config import ClusterConfig, config_dir
 from kubetally.errors import ConfigError, KubetallyError
-from kubetally.prices import fetch
+from kubetally.prices import fetch, fetch_aws
+from kubetally.prices.currency import Rates, in_currency, parse_rates, rates_file
+from kubetally.prices.fees import FEES, Fee, parse_fees
 from kubetally.prices.key import LookupKey, NodeFacts, lookup_key
 from kubetally.prices.quote import (
     Ambiguous,
@@ -32,20 +35,46 @@ from kubetally.prices.quote import (
     Quote,
     Snapshot,
     Unpriced,
+    add,
     next_hour,
 )
-from kubetally.prices.resolve import Known, KnownComponent, NodePrice, hourly_rate, resolve
+from kubetally.prices.resolve import (
+    Known,
+    KnownComponent,
+    NodePrice,
+    hourly_rate,
+    on_demand,
+    resolve,
+)
 from kubetally.prices.sheet import Sheet, parse
 from kubetally.prices.timeline import Statement, ended, joined
 from kubetally.warehouse.connect import lock
 from kubetally.windows import Window, iso
 
 STALE = "the provider lists no price any more; the last known one is kept"
-AWS_NOT_READ = "AWS list prices are not read yet; give a sheet"
+SUDDEN_CHANGE = Decimal("0.3")  # relative to the price before
 SOURCES: Mapping[str, Callable[[], fetch.PriceSource]] = {
     "azure": fetch.AzurePrices.from_connection,
     "gcp": fetch.GcpPrices.from_connection,
+    "aws": fetch_aws.from_connection,
 }
+
+
+@dataclass(frozen=True)
+class Jump:
+    """A price that changed by more than `SUDDEN_CHANGE`: both amounts and where each was read."""
+
+    at: datetime
+    before: Decimal
+    after: Decimal
+    snapshot_before: int
+    snapshot_after: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.before.normalize():f} (snapshot {self.snapshot_before}) → "
+            f"{self.after.normalize():f} (snapshot {self.snapshot_after}) from {iso(self.at)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -55,6 +84,7 @@ class Remembered:
     state: Literal["priced", "unpriced", "ambiguous"]
     is_new: bool
     is_changed: bool
+    jumps: tuple[Jump, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,14 +93,20 @@ class _Lookup:
     reason: str
     known_from: datetime
     looked_up_at: datetime
+    asked_since: datetime | None
 
 
 def remember(
-    connection: Connection, key: str, quote: Quote, snapshot: Snapshot | None, now: datetime
+    connection: Connection,
+    key: str,
+    quote: Quote,
+    snapshot: Snapshot | None,
+    now: datetime,
+    since: datetime | None = None,
 ) -> Remembered:
     """Writes what was found for `key`. The same content again adds nothing.
 
-    A provider that lists nothing any more does not take a known price away: it goes stale. An
+    `since`: the provider was asked for the prices from then on. A provider that lists nothing any more does not take a known price away: it goes stale. An
     ambiguous quote ends the known price at the next whole hour.
     """
     if isinstance(quote, Priced) and snapshot is None:
@@ -90,18 +126,52 @@ def remember(
             if any(statement.component.holds_at(now) for statement in held):
                 state, reason = "priced", STALE
     changed = _write_prices(connection, key, rows, after, snapshot, now)
+    asked = min(
+        (moment for moment in (since, before.asked_since if before else None) if moment),
+        default=None,
+    )
     if before is None or (before.state, before.reason) != (state, reason):
-        _write_lookup(connection, key, state, reason, snapshot, now)
+        _write_lookup(connection, key, state, reason, snapshot, now, asked)
         changed = True
     else:
         connection.execute(
             text(
-                "update core.price_lookup set looked_up_at = :now"
-                " where lookup_key = :key and upper_inf(known) and looked_up_at < :now"
+                "update core.price_lookup set looked_up_at = greatest(looked_up_at, :now),"
+                " asked_since = :asked where lookup_key = :key and upper_inf(known)"
             ),
-            {"key": key, "now": now},
+            {"key": key, "now": now, "asked": asked},
         )
-    return Remembered(state, before is None, changed and before is not None)
+    jumps = _jumps(connection, key, held, now) if changed and held else ()
+    return Remembered(state, before is None, changed and before is not None, jumps)
+
+
+def _jumps(
+    connection: Connection, key: str, held: Sequence[Statement], now: datetime
+) -> tuple[Jump, ...]:
+    """Where the new timeline departs from the old one by more than `SUDDEN_CHANGE`, or jumps itself."""
+    after = list(_current_prices(connection, [key]).get(key, {}).values())
+    old_facts = {statement.fact for statement in held}
+    found: list[Jump] = []
+    for start in sorted({s.component.start for s in after if s.fact not in old_facts}):
+        rival = _total_at(held, start) or _total_at(after, start - timedelta(hours=1))
+        total = _total_at(after, start)
+        if not rival or not total or rival[1] != total[1] or rival[0] == 0:
+            continue
+        if abs(total[0] - rival[0]) > SUDDEN_CHANGE * rival[0]:
+            found.append(Jump(start, rival[0], total[0], rival[2], total[2]))
+    return tuple(found)
+
+
+def _total_at(statements: Sequence[Statement], moment: datetime) -> tuple[Decimal, str, int] | None:
+    """The price per hour at `moment`, its currency and its newest snapshot."""
+    holding = [s for s in statements if s.component.holds_at(moment)]
+    if not holding:
+        return None
+    return (
+        add(s.component.price_per_hour for s in holding),
+        holding[0].component.currency,
+        max(s.snapshot_id or 0 for s in holding),
+    )
 
 
 def read(connection: Connection, keys: Iterable[str], as_of: datetime) -> dict[str, Known]:
@@ -145,9 +215,12 @@ def ensure(
     *,
     now: datetime,
     max_age: timedelta,
+    since: datetime | None = None,
     sources: Mapping[str, Callable[[], fetch.PriceSource]] = SOURCES,
 ) -> dict[str, Any]:
     """Looks up every key that the book does not know or last looked up longer than `max_age` ago.
+
+    With `since`, a key whose known prices all begin later is looked up once more, from then on.
 
     Holds an advisory lock until the caller's transaction ends, so that two runs do not fetch the
     same. A failing provider or key leaves what is known in place and does not stop the others.
@@ -156,24 +229,32 @@ def ensure(
     wanted = {key.text: key for key in keys}
     lock(connection, "prices")
     known = _current_lookups(connection, wanted)
+    since = since and since.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    with_history = [name for name, key in wanted.items() if key.provider in fetch.WITH_HISTORY]
+    begins_late = _begins_after(connection, with_history, since) if since else set()
     due = [
         key
         for name, key in sorted(wanted.items())
-        if name not in known or now - known[name].looked_up_at > max_age
+        if name not in known
+        or now - known[name].looked_up_at > max_age
+        or (name in begins_late and since and (known[name].asked_since or now) > since)
     ]
     opened: dict[str, fetch.PriceSource | KubetallyError] = {}
     failures: dict[str, str] = {}
     changed: list[str] = []
+    sudden: dict[str, str] = {}
     for key in due:
         try:
-            quote, snapshot = _look_up(key, now, sources, opened)
+            quote, snapshot = _look_up(key, now, due, since, sources, opened)
             with connection.begin_nested():
-                done = remember(connection, key.text, quote, snapshot, now)
+                done = remember(connection, key.text, quote, snapshot, now, since)
         except KubetallyError as error:
             failures[key.text] = str(error)
             continue
         if done.is_changed:
             changed.append(key.text)
+        if done.jumps:
+            sudden[key.text] = "; ".join(str(jump) for jump in done.jumps)
     states = Counter(lookup.state for lookup in _current_lookups(connection, wanted).values())
     unknown = len(wanted) - sum(states.values())
     counts = {state: states.get(state, 0) for state in ("priced", "unpriced", "ambiguous")}
@@ -190,6 +271,7 @@ def ensure(
             for state, count in {**counts, "not_known": unknown, "changed": len(changed)}.items()
         },
         "changed_keys": changed[:50],
+        "sudden_changes": dict(sorted(sudden.items())[:50]),
         "failures": dict(sorted(failures.items())[:50]),
     }
 
@@ -204,32 +286,79 @@ def stage_node_prices(
 ) -> int:
     """Fills core.node_price of one stage: every node, the whole of `window`, no gap, no overlap.
 
-    Uses the book and the sheet as they were known at `as_of`. Returns the number of rows.
+    Uses the book, the sheet and the exchange rates as they were known at `as_of`. Where rates are
+    configured, prices are in the currency of the cluster's cost models. Returns the number of rows.
+    Raises ConfigError when an exchange rate is missing.
     """
     sheet = sheet_as_of(connection, cluster.price_sheet, as_of) if cluster.price_sheet else None
     rate = hourly_rate(cluster.hourly_rate)
+    exchange = rates_as_of(connection, as_of)
+    currency = _common_currency(connection, cluster, window, as_of) if exchange else ""
     keys = {
         node: lookup_key(facts, provider=cluster.provider, region=cluster.region)
         for node, facts in nodes.items()
     }
-    texts = [key.text for key in keys.values() if isinstance(key, LookupKey)]
-    known = read(connection, texts, as_of)
+    listed = [key for key in keys.values() if isinstance(key, LookupKey)]
+    known = read(connection, [k.text for key in listed for k in (key, on_demand(key))], as_of)
     rows: list[tuple[int, NodePrice]] = []
     for node, facts in sorted(nodes.items()):
         key = keys[node]
-        about = known.get(key.text) if isinstance(key, LookupKey) else None
-        prices = resolve(facts, window, key=key, known=about, sheet=sheet, hourly_rate=rate)
+        about = key if isinstance(key, LookupKey) else None
+        prices = resolve(
+            facts,
+            window,
+            key=key,
+            known=known.get(about.text) if about else None,
+            sheet=sheet,
+            hourly_rate=rate,
+            known_on_demand=known.get(on_demand(about).text) if about else None,
+        )
+        if exchange and currency:
+            prices = in_currency(prices, currency, exchange)
         rows.extend((node, price) for price in prices)
     _copy(connection, stage_id, rows)
     return len(rows)
 
 
 def sheet_as_of(connection: Connection, name: str, as_of: datetime) -> Sheet:
-    """The price sheet `name` as it was at `as_of`; a changed file is kept as a new snapshot.
+    """The price sheet `name` as it was at `as_of`. Raises ConfigError for a broken or missing one."""
+    remedy = "Correct `price_sheet` in clusters.yaml; it is relative to the config folder."
+    content, snapshot_id = file_as_of(connection, "sheet", name, as_of, parse, remedy)
+    return parse(content, Path(name).name, snapshot_id)
 
-    A file counts as known from when it was written (its modification time), so that editing a
-    sheet does not change hours that were computed before. The first version ever seen counts
-    for all time.
+
+def rates_as_of(connection: Connection, as_of: datetime) -> Rates | None:
+    """The configured exchange rates as they were at `as_of`; None where none are configured."""
+    path = rates_file()
+    if path is None:
+        return None
+    content, snapshot_id = file_as_of(connection, "rates", path.name, as_of, parse_rates)
+    return parse_rates(content, path.name, snapshot_id)
+
+
+def fees_as_of(connection: Connection, as_of: datetime) -> tuple[tuple[Fee, ...], int | None]:
+    """The configured fees as they were at `as_of`, and their snapshot; none where none are."""
+    if not (config_dir() / FEES).exists():
+        return (), None
+    content, snapshot_id = file_as_of(
+        connection, "fees", FEES, as_of, lambda found, name: parse_fees(found.decode(), name)
+    )
+    return parse_fees(content.decode(), FEES), snapshot_id
+
+
+def file_as_of(
+    connection: Connection,
+    kind: str,
+    name: str,
+    as_of: datetime,
+    check: Callable[[bytes, str], object],
+    remedy: str = "",
+) -> tuple[bytes, int]:
+    """The bytes of a file of the config folder as they were at `as_of`, and their snapshot.
+
+    A changed file is kept as a new snapshot. It counts as known from when it was written (its
+    modification time), so that editing it does not change hours that were computed before. The
+    first version ever seen counts for all time. `check` raises for a file that is broken now.
     """
     path = config_dir() / name
     try:
@@ -237,46 +366,81 @@ def sheet_as_of(connection: Connection, name: str, as_of: datetime) -> Sheet:
         written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except OSError as error:
         raise ConfigError(
-            f"The price sheet {name} cannot be read: {error.strerror}.",
-            remedy="Correct `price_sheet` in clusters.yaml; it is relative to the config folder.",
+            f"The file {name} cannot be read: {error.strerror}.", remedy=remedy
         ) from error
-    parse(content, path.name)  # a broken sheet is an error now, not when it is needed
+    check(content, path.name)  # a broken file is an error now, not when it is needed
     versions = connection.execute(
         text(
             "select snapshot_id, fetched_at, sha256, payload from core.price_snapshot"
-            " where provider = 'sheet' and split_part(url, '#', 1) = :name order by fetched_at"
+            " where provider = :kind and split_part(url, '#', 1) = :name order by fetched_at"
         ),
-        {"name": name},
+        {"kind": kind, "name": name},
     ).all()
     kept = [(row.fetched_at, row.snapshot_id, zlib.decompress(row.payload)) for row in versions]
     if not versions or versions[-1].sha256 != hashlib.sha256(content).hexdigest():
         seen: datetime = connection.execute(text("select now()")).scalar_one().astimezone(UTC)
         is_newer = not kept or kept[-1][0] < written <= seen
         known_from = written if is_newer else seen
-        snapshot = Snapshot("sheet", f"{name}#{iso(known_from)}", known_from, content)
+        snapshot = Snapshot(kind, f"{name}#{iso(known_from)}", known_from, content)
         kept.append((known_from, keep_snapshot(connection, snapshot), content))
     _, snapshot_id, chosen = next((v for v in reversed(kept) if v[0] <= as_of), kept[0])
-    return parse(chosen, path.name, snapshot_id)
+    return chosen, snapshot_id
+
+
+def _common_currency(
+    connection: Connection, cluster: ClusterConfig, window: Window, as_of: datetime
+) -> str:
+    """The one currency of the cluster's cost models, "" if they have several or none."""
+    found = connection.execute(
+        text(
+            "select distinct currency from core.cost_model where cost_model = any(:names)"
+            " and during && tstzrange(:start, :end) and known @> cast(:as_of as timestamptz)"
+        ),
+        {
+            "names": list(cluster.cost_models),
+            "start": window.start,
+            "end": window.end,
+            "as_of": as_of,
+        },
+    ).scalars()
+    currencies = list(found)
+    return str(currencies[0]) if len(currencies) == 1 else ""
 
 
 def _look_up(
     key: LookupKey,
     now: datetime,
+    due: Sequence[LookupKey],
+    since: datetime | None,
     sources: Mapping[str, Callable[[], fetch.PriceSource]],
     opened: dict[str, fetch.PriceSource | KubetallyError],
 ) -> tuple[Quote, Snapshot | None]:
     if key.provider not in sources:
-        reason = AWS_NOT_READ if key.provider == "aws" else "the provider has no list that is read"
-        return Unpriced(reason), None
+        return Unpriced("the provider has no list that is read; give a sheet"), None
     if key.provider not in opened:
         try:
-            opened[key.provider] = sources[key.provider]()
+            opening = sources[key.provider]()
+            opening.announce([one for one in due if one.provider == key.provider], since)
+            opened[key.provider] = opening
         except KubetallyError as error:
             opened[key.provider] = error
     source = opened[key.provider]
     if isinstance(source, KubetallyError):
         raise source
     return source.quote(key, now)
+
+
+def _begins_after(connection: Connection, keys: Iterable[str], since: datetime) -> set[str]:
+    """The keys that have a price, but none that holds at `since`: all of them begin later."""
+    rows = connection.execute(
+        text(
+            "select lookup_key from core.price"
+            " where lookup_key = any(cast(:keys as text[])) and upper_inf(known)"
+            " group by lookup_key having min(lower(during)) > :since"
+        ),
+        {"keys": list(keys), "since": since},
+    )
+    return set(rows.scalars())
 
 
 def _current_prices(connection: Connection, keys: Iterable[str]) -> dict[str, dict[int, Statement]]:
@@ -299,14 +463,16 @@ def _current_prices(connection: Connection, keys: Iterable[str]) -> dict[str, di
 def _current_lookups(connection: Connection, keys: Iterable[str]) -> dict[str, _Lookup]:
     rows = connection.execute(
         text(
-            "select lookup_key, state, reason, lower(known) as known_from, looked_up_at"
+            "select lookup_key, state, reason, lower(known) as known_from, looked_up_at, asked_since"
             " from core.price_lookup"
             " where lookup_key = any(cast(:keys as text[])) and upper_inf(known)"
         ),
         {"keys": list(keys)},
     )
     return {
-        row.lookup_key: _Lookup(row.state, row.reason, row.known_from, row.looked_up_at)
+        row.lookup_key: _Lookup(
+            row.state, row.reason, row.known_from, row.looked_up_at, row.asked_since
+        )
         for row in rows
     }
 
@@ -384,6 +550,7 @@ def _write_lookup(
     reason: str,
     snapshot: Snapshot | None,
     now: datetime,
+    asked: datetime | None,
 ) -> None:
     connection.execute(
         text(
@@ -395,13 +562,15 @@ def _write_lookup(
     connection.execute(
         text(
             "insert into core.price_lookup (lookup_key, state, reason, known, looked_up_at,"
-            " snapshot_id) values (:key, :state, :reason, tstzrange(:now, null), :now, :snapshot_id)"
+            " snapshot_id, asked_since) values (:key, :state, :reason, tstzrange(:now, null), :now,"
+            " :snapshot_id, :asked)"
         ),
         {
             "key": key,
             "state": state,
             "reason": reason,
             "now": now,
+            "asked": asked,
             "snapshot_id": None if snapshot is None else keep_snapshot(connection, snapshot),
         },
     )

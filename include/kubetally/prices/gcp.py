@@ -32,7 +32,9 @@ from kubetally.prices.quote import (
 )
 
 COMPUTE_SERVICE = "6F81-5844-456A"
-HEAD = re.compile(r"\s+(running\s+)?in\s+.*$", re.IGNORECASE | re.DOTALL)
+GKE_SERVICE = "CCD8-9BF1-090E"
+# " running in Iowa", " in Iowa", " (asia-southeast2)": where, which `serviceRegions` says better.
+HEAD = re.compile(r"\s+((running\s+)?in\s+.*|\([a-z0-9-]+\))$", re.IGNORECASE | re.DOTALL)
 
 
 class Money(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -100,6 +102,17 @@ def decode_page(body: bytes) -> Page:
         ) from error
 
 
+def with_history(skus: Sequence[Sku], of_month: Iterable[Sku]) -> list[Sku]:
+    """`skus` with the dated prices that a month's catalogue has of them, each once."""
+    known = {sku.sku_id: sku.pricing_info for sku in of_month}
+    result: list[Sku] = []
+    for sku in skus:
+        dates = {entry.effective_time for entry in sku.pricing_info}
+        more = [e for e in known.get(sku.sku_id, []) if e.effective_time not in dates]
+        result.append(msgspec.structs.replace(sku, pricing_info=[*more, *sku.pricing_info]))
+    return result
+
+
 @dataclass(frozen=True)
 class Catalog:
     """SKUs indexed by region, usage type and the beginning of their description."""
@@ -118,10 +131,29 @@ class Catalog:
         """The SKUs that `need` names in `region`, by the newest description that exists there."""
         place = "global" if need.is_global else region
         for head in need.heads:
-            found = self.skus.get((place, need.usage_type, head.casefold()))
-            if found:
-                return found
+            for usage_type in (need.usage_type, *need.other_usage_types):
+                found = self.skus.get((place, usage_type, head.casefold()))
+                if found:
+                    return found
         return ()
+
+
+def candidates(skus: Iterable[Sku], need: Need) -> list[Sku]:
+    """The SKUs whose description holds the words of `need` anywhere: what a search would find."""
+    words = [head.casefold() for head in need.heads]
+    return [sku for sku in skus if any(word in sku.description.casefold() for word in words)]
+
+
+def why_not(sku: Sku, need: Need, region: str) -> str:
+    """Why `sku` is not the one that `need` names in `region`; "" if nothing speaks against it."""
+    place = "global" if need.is_global else region
+    if place not in sku.service_regions:
+        return f"is for {', '.join(sku.service_regions[:3])}"
+    if sku.category.usage_type not in (need.usage_type, *need.other_usage_types):
+        return f"is of usage type {sku.category.usage_type}"
+    if sku.head not in {head.casefold() for head in need.heads}:
+        return "is another product: its description begins differently"
+    return "is called by an older name"
 
 
 def unit_price(rates: Sequence[Rate], usage: Decimal) -> Money | None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
-from kubetally.prices.key import LookupKey, NoKey
+from kubetally.prices.key import POD_RATED, LookupKey, NoKey
 from kubetally.prices.quote import ComponentKind
 
 CORE_HOUR = "h"
 GIB_HOUR = "GiBy.h"
+GIB_MONTH = "GiBy.mo"
+HOURS_PER_MONTH = Decimal(730)  # how Google turns a price per month into one per hour
 WINDOWS_LICENCE = "Licensing Fee for Windows Server 2022 Datacenter Edition on VM"
 
 
@@ -28,6 +30,7 @@ class Need:
     quantity: Decimal
     unit: str
     usage_type: str = "OnDemand"
+    other_usage_types: tuple[str, ...] = ()
     is_global: bool = False
 
 
@@ -91,9 +94,14 @@ FAMILIES: dict[str, Family] = {
         upgrade="Memory Optimized Upgrade Premium for Memory-optimized Instance",
     ),
     "m3": Family("M3 Memory-optimized Instance", {}),
+    "m4": Family("M4 Instance", {}),
+    "z3": Family("Z3 Instance", {}),
     "g2": Family("G2 Instance", {"standard": "4"}),
     "a2": Family("A2 Instance", {}),
+    "a3": Family("A3 Instance", {}),
 }
+# Machine types with SKUs of their own instead of their family's.
+OWN_NAMES = {"m4-ultramem-224": "M4Ultramem224 Instance"}
 
 # Memory that does not follow from the class, in GiB.
 MEMORY_GIB: dict[str, str] = {
@@ -124,6 +132,15 @@ MEMORY_GIB: dict[str, str] = {
     "m3-ultramem-32": "976",
     "m3-ultramem-64": "1952",
     "m3-ultramem-128": "3904",
+    "m4-megamem-28": "372",
+    "m4-megamem-56": "744",
+    "m4-megamem-112": "1488",
+    "m4-megamem-224": "2976",
+    "m4-ultramem-56": "1488",
+    "m4-ultramem-112": "2976",
+    "m4-ultramem-224": "5952",
+    "z3-highmem-88": "704",
+    "z3-highmem-176": "1408",
 }
 
 # The first M1 machines were called N1 (n1-megamem-96, n1-ultramem-40).
@@ -147,24 +164,57 @@ GPUS: dict[str, str] = {
 }
 G2_GPUS = {4: 1, 8: 1, 12: 1, 16: 1, 24: 2, 32: 1, 48: 4, 96: 8}
 L4 = "Nvidia L4 GPU"
-A100_40 = "Nvidia Tesla A100 GPU"
 
-# Bundled local disks are a SKU of their own; a price without them would be too low.
-BUNDLES_LOCAL_SSD = re.compile(r"-lssd$|^(a3|a4|z3|h4d|g4|a2-ultragpu)(-|$)")
+
+@dataclass(frozen=True)
+class Accelerated:
+    """A machine type named after its GPUs: size per GPU, and the size of whole machines."""
+
+    gpu: str
+    vcpus: int
+    gib: int
+    ssds: int  # bundled local SSDs of 375 GiB, per GPU
+
+
+ACCELERATED: dict[str, Accelerated] = {
+    "a2-highgpu": Accelerated("Nvidia Tesla A100 GPU", 12, 85, 0),
+    "a2-ultragpu": Accelerated("Nvidia Tesla A100 80GB GPU", 12, 170, 1),
+    "a3-highgpu": Accelerated("Nvidia H100 80GB GPU", 26, 234, 2),
+}
+
+# Bundled local disks are a SKU of their own; a price without them is too low
+# (google-cloud-pricing-cost-calculator #394). Number of 375 GiB disks by vCPUs.
+LOCAL_SSDS: dict[str, dict[int, int]] = {
+    "c3": {4: 1, 8: 2, 22: 4, 44: 8, 88: 16, 176: 32},
+    "c3d": {8: 1, 16: 1, 30: 2, 60: 4, 90: 8, 180: 16, 360: 32},
+    "c4": {4: 1, 8: 1, 16: 2, 24: 4, 32: 5, 48: 8, 96: 16, 144: 24, 192: 32, 288: 48},
+    "c4a": {4: 1, 8: 2, 16: 4, 32: 6, 48: 10, 64: 14, 72: 16},
+    "c4d": {8: 1, 16: 1, 32: 2, 48: 4, 64: 6, 96: 8, 192: 16, 384: 32},
+    "z3": {88: 96, 176: 96},  # 12 disks of 3 TB
+}
+SSD_GIB = 375
+LOCAL_SSD = "SSD backed Local Storage"
+# Families whose local SSD has a SKU (and a price) of its own; the common one would be wrong.
+OWN_LOCAL_SSD = {"c3d", "c4", "c4a", "c4d", "z3"}
+UNKNOWN_BUNDLES = re.compile(r"^(a3-megagpu|a3-ultragpu|a3-edgegpu|a4|h4d|g4)")
 
 
 def needs(key: LookupKey) -> list[Need] | NoKey:
     """The SKUs that make up `key`'s machine, with their quantities, or why that is not known."""
     machine = key.instance_type
     spot = key.capacity_type == "spot"
-    if BUNDLES_LOCAL_SSD.search(machine):
-        return NoKey(f"{machine} bundles local SSD, which is not priced yet; give a sheet")
+    if machine == POD_RATED["gcp"]:
+        return _autopilot(spot)
+    if UNKNOWN_BUNDLES.search(machine):
+        return NoKey(f"what {machine} bundles is not known; give a sheet")
     if machine in WHOLE_MACHINES:
         return [_need("node", WHOLE_MACHINES[machine], Decimal(1), CORE_HOUR, spot)]
     for former, present in FORMER_NAMES.items():
         machine = machine.replace(former, present)
+    has_ssd = machine.endswith("-lssd") or machine.startswith("z3-")
+    plain = re.sub(r"-(highlssd|standardlssd|lssd)$", "", machine)
     custom = re.fullmatch(r"(?:(\w+)-)?custom-(micro-|small-|medium-|\d+-)(\d+)(-ext)?", machine)
-    parts = _custom(custom) if custom else _predefined(machine)
+    parts = _custom(custom) if custom else _predefined(plain)
     if isinstance(parts, NoKey):
         return parts
     family, name, vcpus, gib, extended = parts
@@ -182,11 +232,36 @@ def needs(key: LookupKey) -> list[Need] | NoKey:
         return gpu
     if gpu:
         found.append(_gpu_need(*gpu, spot=spot))
+    accelerated = _accelerated(machine)
+    if accelerated and accelerated[0].ssds:
+        kind, count = accelerated
+        found.append(_ssd_need("", kind.ssds * count, spot=spot))
+    elif has_ssd:
+        family_name = machine.partition("-")[0]
+        disks = LOCAL_SSDS.get(family_name, {}).get(int(vcpus))
+        if disks is None:
+            return NoKey(f"how much local SSD {machine} bundles is not known; give a sheet")
+        own = f"{name} Local SSD" if family_name in OWN_LOCAL_SSD else ""
+        found.append(_ssd_need(own, disks, spot=spot))
     if key.os == "windows":
         found.append(
             Need("cpu", (WINDOWS_LICENCE,), Decimal(int(vcpus) or 1), CORE_HOUR, is_global=True)
         )
     return found
+
+
+def _autopilot(spot: bool) -> list[Need]:
+    """What a pod of an Autopilot cluster costs per vCPU, GiB and GiB of ephemeral storage.
+
+    The CPU SKU is priced per thousandth of a vCPU, whatever its `displayQuantity` says.
+    """
+    usage, name = ("Preemptible", "Autopilot Spot Pod") if spot else ("OnDemand", "Autopilot Pod")
+    storage = "Autopilot Pod Ephemeral Storage Requests"
+    return [
+        Need("cpu", (f"{name} mCPU Requests",), Decimal(1000), CORE_HOUR, usage),
+        Need("memory", (f"{name} Memory Requests",), Decimal(1), GIB_HOUR, usage),
+        Need("disk", (storage,), Decimal(1), GIB_HOUR),
+    ]
 
 
 _Parts = tuple[Family, str, Decimal, Decimal, Decimal]
@@ -200,12 +275,18 @@ def _predefined(machine: str) -> _Parts | NoKey:
         return NoKey(f"the machine family of {machine} is not known; give a sheet")
     if family_name == "e2" and rest in SHARED_CORE_VCPU:
         return family, family.name, SHARED_CORE_VCPU[rest], SHARED_CORE_GIB[rest], Decimal(0)
-    if family_name == "a2":
-        gpus = _a2_gpus(machine)
-        if gpus is None:
-            return NoKey(f"the machine type {machine} is not known; give a sheet")
-        vcpus, gib = (96, 1360) if gpus == 16 else (12 * gpus, 85 * gpus)
-        return family, family.name, Decimal(vcpus), Decimal(gib), Decimal(0)
+    if machine == "a2-megagpu-16g":
+        return family, family.name, Decimal(96), Decimal(1360), Decimal(0)
+    accelerated = _accelerated(machine)
+    if accelerated:
+        each, count = accelerated
+        return (
+            family,
+            family.name,
+            Decimal(each.vcpus * count),
+            Decimal(each.gib * count),
+            Decimal(0),
+        )
     per_vcpu = family.classes.get(kind)
     if not size.isdigit() or (per_vcpu is None and machine not in MEMORY_GIB):
         return NoKey(f"the machine type {machine} is not known; give a sheet")
@@ -213,7 +294,8 @@ def _predefined(machine: str) -> _Parts | NoKey:
         gib_of_type = Decimal(MEMORY_GIB[machine])
     else:
         gib_of_type = Decimal(per_vcpu or 0) * int(size)
-    return family, family.name, Decimal(size), gib_of_type, Decimal(0)
+    name = OWN_NAMES.get(machine, family.name)
+    return family, name, Decimal(size), gib_of_type, Decimal(0)
 
 
 def _custom(name: re.Match[str]) -> _Parts | NoKey:
@@ -237,9 +319,12 @@ def _custom(name: re.Match[str]) -> _Parts | NoKey:
     return family, family.custom, vcpus, gib, extended
 
 
-def _a2_gpus(machine: str) -> int | None:
-    found = re.fullmatch(r"a2-(?:highgpu-([1248])|megagpu-(16))g", machine)
-    return int(found.group(1) or found.group(2)) if found else None
+def _accelerated(machine: str) -> tuple[Accelerated, int] | None:
+    """The kind and the number of GPUs of a machine type like a2-highgpu-4g."""
+    found = re.fullmatch(r"(a[23]-\w+)-([1248])g", machine)
+    if not found or found.group(1) not in ACCELERATED:
+        return None
+    return ACCELERATED[found.group(1)], int(found.group(2))
 
 
 def _gpu(key: LookupKey, machine: str, vcpus: int) -> tuple[str, int] | NoKey | None:
@@ -247,8 +332,11 @@ def _gpu(key: LookupKey, machine: str, vcpus: int) -> tuple[str, int] | NoKey | 
         if vcpus not in G2_GPUS:
             return NoKey(f"the number of GPUs of {machine} is not known; give a sheet")
         return L4, G2_GPUS[vcpus]
-    if machine.startswith("a2-"):
-        return A100_40, _a2_gpus(machine) or 0
+    if machine == "a2-megagpu-16g":
+        return ACCELERATED["a2-highgpu"].gpu, 16
+    accelerated = _accelerated(machine)
+    if accelerated:
+        return accelerated[0].gpu, accelerated[1]
     if key.accelerator:
         if key.accelerator not in GPUS:
             return NoKey(f"the GPU {key.accelerator} is not known; give a sheet")
@@ -281,3 +369,20 @@ def _gpu_need(gpu: str, count: int, *, spot: bool) -> Need:
         )
     usage = "Preemptible" if spot else "OnDemand"
     return Need("gpu", heads, Decimal(count), CORE_HOUR, usage)
+
+
+def _ssd_need(own: str, disks: int, *, spot: bool) -> Need:
+    """Bundled local SSD, priced per GiB and month. `own` is the family's own SKU, if it has one."""
+    if own:
+        heads: tuple[str, ...] = (f"Spot Preemptible {own}",) if spot else (own,)
+    elif spot:
+        heads = (
+            f"{LOCAL_SSD} attached to Spot Preemptible VMs",
+            f"{LOCAL_SSD} attached to Preemptible VMs",
+        )
+    else:
+        heads = (LOCAL_SSD,)
+    months = (SSD_GIB * disks / HOURS_PER_MONTH).quantize(Decimal("1e-18"), ROUND_HALF_UP)
+    # The catalogue calls the spot SKU of local SSD on demand.
+    usage, others = ("Preemptible", ("OnDemand",)) if spot else ("OnDemand", ())
+    return Need("disk", heads, months, GIB_MONTH, usage, others)

@@ -7,9 +7,11 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
-from kubetally.config import ClusterConfig
+from kubetally.config import ClusterConfig, config_dir
 from kubetally.prices.book import ensure
 from kubetally.prices.key import LookupKey, NodeFacts, lookup_key
+from kubetally.prices.resolve import on_demand, takes_on_demand
+from kubetally.prices.sheet import Sheet, load
 from kubetally.warehouse.connect import cluster_key
 from kubetally.windows import Window
 
@@ -28,14 +30,14 @@ def look_up_in_use(
     """
     with engine.begin() as connection:
         keys = _keys_in_use(connection, cluster, window)
-        return ensure(connection, keys, now=now, max_age=max_age)
+        return ensure(connection, keys, now=now, max_age=max_age, since=window.start)
 
 
 def _keys_in_use(connection: Any, cluster: ClusterConfig, window: Window) -> list[LookupKey]:
     rows = connection.execute(
         text(
             "select distinct provider_id, region, zone, instance_type, os, capacity_type, labels,"
-            " is_virtual, gpu_capacity"
+            " is_virtual, gpu_capacity, node"
             " from raw.node_interval"
             " join ops.spoken(cast(:cluster as smallint), 'node', :start, :end) using (load_id)"
             " where start_at < :end and end_at > :start"
@@ -46,12 +48,13 @@ def _keys_in_use(connection: Any, cluster: ClusterConfig, window: Window) -> lis
             "end": window.end,
         },
     ).all()
+    sheet = load(config_dir() / cluster.price_sheet) if cluster.price_sheet else Sheet()
     keys: dict[str, LookupKey] = {}
     for row in rows:
         facts = NodeFacts(
             cluster=cluster.name,
             uid="",
-            node="",
+            node=row.node,
             provider_id=row.provider_id or "",
             region=row.region or "",
             zone=row.zone or "",
@@ -65,4 +68,6 @@ def _keys_in_use(connection: Any, cluster: ClusterConfig, window: Window) -> lis
         key = lookup_key(facts, provider=cluster.provider, region=cluster.region)
         if isinstance(key, LookupKey):
             keys[key.text] = key
+            if takes_on_demand(facts, sheet):
+                keys[on_demand(key).text] = on_demand(key)
     return [keys[name] for name in sorted(keys)]

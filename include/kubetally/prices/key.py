@@ -21,7 +21,17 @@ ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io
 OS_LABELS = ("kubernetes.io/os", "beta.kubernetes.io/os")
 ACCELERATOR = "cloud.google.com/gke-accelerator"
 ACCELERATOR_COUNT = "cloud.google.com/gke-accelerator-count"
+GPU_LABELS = (
+    ACCELERATOR,
+    "nvidia.com/gpu.product",
+    "nvidia.com/gpu_type",
+    "gpu.nvidia.com/class",
+)
 SHARED_CLIENTS = "cloud.google.com/gke-max-shared-clients-per-gpu"
+
+# The lookup key of pods that are priced without a node has one of these for an instance type.
+POD_RATES = "pod-"
+POD_RATED = {"aws": "pod-fargate", "gcp": "pod-autopilot", "azure": "pod-aci"}
 
 # Label values that mean "may be taken away, priced as spot". Compared case-insensitively:
 # EKS writes SPOT (opencost #2066).
@@ -52,6 +62,7 @@ class NodeFacts:
     cpu_capacity_cores: Decimal | None = None
     memory_capacity_bytes: Decimal | None = None
     gpu_capacity: Decimal | None = None
+    gpu_model: str = ""
     is_virtual: bool = False
 
     def label(self, names: tuple[str, ...]) -> str:
@@ -69,6 +80,10 @@ class NodeFacts:
     @property
     def stated_region(self) -> str:
         return self.region.strip() or self.label(REGION_LABELS)
+
+    @property
+    def stated_gpu_model(self) -> str:
+        return self.gpu_model.strip() or self.label(GPU_LABELS)
 
     @property
     def market(self) -> str:
@@ -120,27 +135,26 @@ def lookup_key(facts: NodeFacts, *, provider: str = "", region: str = "") -> Loo
     `provider` and `region` are the cluster's configured ones: the provider counts where the node
     carries no known providerID, the region where the node says none; `custom` means no list price.
     """
-    if facts.is_virtual:
-        return NoKey("a virtual node has no price of its own")
     if provider == "custom":
         return NoKey("the cluster has no public list price; give a sheet or an hourly_rate")
     found = provider_of(facts, provider)
     if isinstance(found, NoKey):
         return found
-    machine = facts.stated_instance_type
+    # A virtual node has no price of its own: its pods are priced by what they ask for.
+    machine = POD_RATED[found] if facts.is_virtual else facts.stated_instance_type
     if not machine:
         return NoKey("the node says no instance type (label node.kubernetes.io/instance-type)")
     place = facts.stated_region or _region_of_zone(facts, found) or region
     if not place:
         return NoKey("the node says no region (label topology.kubernetes.io/region)")
-    os = facts.stated_os
+    os = facts.stated_os or ("linux" if facts.is_virtual else "")
     if os not in ("linux", "windows"):
         said = f"{os!r}" if os else "none"
         return NoKey(f"the node's operating system (label kubernetes.io/os) is {said}")
     if found == "azure" and "_" in machine and not machine.lower().startswith("standard_"):
         machine = f"Standard_{machine}"  # infracost #1298: "D2s_v3" has no product
     accelerator, count = "", 0
-    if found == "gcp":
+    if found == "gcp" and not facts.is_virtual:
         attached = _attached_gpus(facts, machine.lower())
         if isinstance(attached, NoKey):
             return attached

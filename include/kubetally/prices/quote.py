@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from kubetally.windows import HOUR, floor
 
-ComponentKind = Literal["node", "cpu", "memory", "gpu"]
+ComponentKind = Literal["node", "cpu", "memory", "gpu", "disk"]
 EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -23,7 +23,8 @@ class Component:
     """One SKU's share in a node's hourly price: `quantity` units at `unit_price`.
 
     Valid over `[valid_from, valid_until)`, on whole hours. `valid_from` None: the provider gives no
-    date, so it counts from the hour it was first seen. `component` "node" is the whole machine.
+    date, so it counts from the hour it was first seen. `component` "node" is the whole machine,
+    "disk" what is bundled with it.
     """
 
     sku: str

@@ -1,9 +1,12 @@
 """Which price counts for a node, hour by hour: the order of precedence, written down once.
 
-1. `sheet`: the cluster's price sheet (negotiated, custom).
+1. `sheet`: the cluster's price sheet (negotiated, custom): its first entry with a price.
 2. `list`: the provider's list price as the price book knew it.
 3. `cluster_rate`: the cluster's one hourly rate.
 4. Nothing: `unpriced` or `ambiguous` with the reason. Never zero, never a built-in default.
+
+Percentages of the sheet adjust what these give: all that stand before the entry whose price counts,
+one after the other. A virtual node has no price; what counts for it are rates for its pods.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ from itertools import pairwise
 from typing import Literal
 
 from kubetally.errors import ConfigError
+from kubetally.prices.entry import Entry
 from kubetally.prices.key import LookupKey, NodeFacts, NoKey
 from kubetally.prices.quote import Component, ComponentKind, add
-from kubetally.prices.sheet import Entry, Sheet
+from kubetally.prices.sheet import Sheet
 from kubetally.windows import Window
 
 State = Literal["priced", "estimated", "unpriced", "ambiguous"]
@@ -54,7 +58,9 @@ class NodePrice:
     """What a node costs per hour over `[during_start, during_end)`.
 
     `priced` and `estimated` have a price, the other states have None. The cpu, memory and gpu
-    prices are all known (and add up to `price_per_hour`) or all None.
+    prices are all known or all None; what is missing to `price_per_hour` is bundled with the node.
+    Of a virtual node the price is None and the cpu and memory prices are rates: per core and per GiB
+    that its pods ask for.
     """
 
     during_start: datetime
@@ -79,17 +85,22 @@ def resolve(
     sheet: Sheet | None = None,
     hourly_rate: Decimal | None = None,
     hourly_currency: str = "USD",
+    known_on_demand: Known | None = None,
 ) -> list[NodePrice]:
-    """The node's prices over the whole of `window`, in order, without gap or overlap."""
+    """The node's prices over the whole of `window`, in order, without gap or overlap.
+
+    `known_on_demand` is what the book knows about `on_demand(key)`; a sheet may take percentages of
+    it for a spot node.
+    """
     entries = sheet.for_node(facts) if sheet else ()
-    parts = known.components if known else ()
     edges = {window.start, window.end}
     for entry in entries:
         edges |= {entry.valid_from, entry.valid_until}
-    for part in parts:
-        edges |= {part.component.start, part.component.end}
-    if known and known.stale_since:
-        edges.add(known.stale_since)
+    for book in (known, known_on_demand):
+        for part in book.components if book else ():
+            edges |= {part.component.start, part.component.end}
+        if book and book.stale_since:
+            edges.add(book.stale_since)
     inside = sorted(edge for edge in edges if window.start <= edge <= window.end)
     result: list[NodePrice] = []
     for start, end in pairwise(inside):
@@ -101,6 +112,7 @@ def resolve(
             sheet.snapshot_id if sheet else None,
             key,
             known,
+            known_on_demand,
             hourly_rate,
             hourly_currency,
         )
@@ -128,6 +140,20 @@ def hourly_rate(text: str) -> Decimal | None:
     return rate
 
 
+def on_demand(key: LookupKey) -> LookupKey:
+    """The key of the same machine without the risk of losing it."""
+    return replace(key, capacity_type="on_demand")
+
+
+def takes_on_demand(facts: NodeFacts, sheet: Sheet | None) -> bool:
+    """Whether the sheet prices the (spot) node by percentages of the on-demand price."""
+    return (
+        sheet is not None
+        and facts.market == "spot"
+        and any(entry.of_on_demand for entry in sheet.for_node(facts))
+    )
+
+
 def _price_at(
     facts: NodeFacts,
     start: datetime,
@@ -136,16 +162,28 @@ def _price_at(
     sheet_snapshot_id: int | None,
     key: LookupKey | NoKey,
     known: Known | None,
+    known_on_demand: Known | None,
     rate: Decimal | None,
     currency: str,
 ) -> NodePrice:
-    entry = next((e for e in entries if e.valid_from <= start < e.valid_until), None)
-    if entry is not None:
-        snapshots = () if sheet_snapshot_id is None else (sheet_snapshot_id,)
-        return _from_sheet(facts, start, end, entry, snapshots)
+    snapshots = () if sheet_snapshot_id is None else (sheet_snapshot_id,)
+    adjustments: list[Entry] = []
+    for entry in entries:
+        if not entry.valid_from <= start < entry.valid_until:
+            continue
+        if entry.is_adjustment:
+            if not entry.of_on_demand or facts.market == "spot":
+                adjustments.append(entry)
+        elif not facts.is_virtual or entry.price_per_hour is None:
+            price = _from_sheet(facts, start, end, entry, snapshots)
+            return _adjusted(price, adjustments, snapshots)
+    if any(entry.of_on_demand for entry in adjustments) and isinstance(key, LookupKey):
+        key, known = on_demand(key), known_on_demand
     listed = _from_list(start, end, key, known)
+    if facts.is_virtual:
+        return _adjusted(_per_pod(listed), adjustments, snapshots)
     if listed.price_per_hour is None and rate is not None:
-        return NodePrice(
+        listed = NodePrice(
             start,
             end,
             "priced",
@@ -154,7 +192,55 @@ def _price_at(
             currency=currency,
             origin="cluster_rate",
         )
-    return listed
+    return _adjusted(listed, adjustments, snapshots)
+
+
+def _per_pod(listed: NodePrice) -> NodePrice:
+    """Rates of pods as the list has them: no price of the node, and none of GPUs."""
+    if listed.cpu_price_per_hour is None:
+        return listed
+    return replace(listed, price_per_hour=None, gpu_price_per_hour=None)
+
+
+def _adjusted(
+    price: NodePrice, adjustments: Sequence[Entry], snapshots: tuple[int, ...]
+) -> NodePrice:
+    """`price` after all percentages: 20 % and 5 % off is 0.8 x 0.95 of it, at 18 decimals."""
+    if not adjustments or price.currency is None:
+        return price
+    factor = Decimal(1)
+    words: list[str] = []
+    with localcontext(prec=100):
+        for entry in adjustments:
+            if entry.discount_percent is not None:
+                factor *= (100 - entry.discount_percent) / 100
+                words.append(f"{entry.discount_percent.normalize():f} % off")
+            if entry.markup_percent is not None:
+                factor *= (100 + entry.markup_percent) / 100
+                words.append(f"{entry.markup_percent.normalize():f} % on top")
+    of = (
+        "the on-demand price" if any(e.of_on_demand for e in adjustments) else f"the {price.origin}"
+    )
+    reason = f"{', '.join(words)} of {of} by the sheet"
+    cpu, memory, gpu, whole = (
+        None if amount is None else _rounded(amount, factor)
+        for amount in (
+            price.cpu_price_per_hour,
+            price.memory_price_per_hour,
+            price.gpu_price_per_hour,
+            price.price_per_hour,
+        )
+    )
+    return replace(
+        price,
+        reason=f"{reason}; {price.reason}" if price.reason else reason,
+        price_per_hour=whole,
+        cpu_price_per_hour=cpu,
+        memory_price_per_hour=memory,
+        gpu_price_per_hour=gpu,
+        origin="sheet",
+        snapshot_ids=tuple(sorted({*price.snapshot_ids, *snapshots})),
+    )
 
 
 def _from_sheet(
@@ -163,8 +249,26 @@ def _from_sheet(
     blank = NodePrice(
         start, end, "priced", currency=entry.currency, origin="sheet", snapshot_ids=snapshots
     )
+
+    def missing(reason: str) -> NodePrice:
+        return replace(blank, state="unpriced", reason=reason, currency=None)
+
+    if facts.is_virtual:
+        if entry.cpu_core_hour is None or entry.memory_gib_hour is None:
+            return missing("the sheet's entry has no rate for both CPU and memory of pods")
+        return replace(
+            blank,
+            cpu_price_per_hour=entry.cpu_core_hour,
+            memory_price_per_hour=entry.memory_gib_hour,
+            gpu_price_per_hour=entry.gpu_hour_of(facts),
+        )
+    gpus = facts.gpu_capacity or Decimal(0)
+    gpu_rate = entry.gpu_hour_of(facts)
     if entry.price_per_hour is not None:
-        return replace(blank, price_per_hour=entry.price_per_hour)
+        whole = entry.price_per_hour
+        if gpu_rate and gpus:
+            whole = add((whole, _rounded(gpu_rate, gpus)))
+        return replace(blank, price_per_hour=whole)
     memory = facts.memory_capacity_bytes
     with localcontext(prec=100):
         gib = None if memory is None else memory / GIB
@@ -172,14 +276,17 @@ def _from_sheet(
     for name, rate, quantity in (
         ("cpu_core_hour", entry.cpu_core_hour, facts.cpu_capacity_cores),
         ("memory_gib_hour", entry.memory_gib_hour, gib),
-        ("gpu_hour", entry.gpu_hour, facts.gpu_capacity or Decimal(0)),
+        ("gpu_hour", gpu_rate, gpus),
     ):
         if quantity is None:
-            reason = f"the sheet has rates, but the node's capacity for {name} is not known"
-            return replace(blank, state="unpriced", reason=reason, currency=None)
+            return missing(f"the sheet has rates, but the node's capacity for {name} is not known")
         if rate is None and quantity:
-            reason = f"the sheet's entry has no {name}, and the node has {quantity.normalize():f}"
-            return replace(blank, state="unpriced", reason=reason, currency=None)
+            model = (
+                f" of {facts.stated_gpu_model}" if name == "gpu_hour" and entry.gpu_rates else ""
+            )
+            return missing(
+                f"the sheet's entry has no {name}{model}, and the node has {quantity.normalize():f}"
+            )
         shares.append(_rounded(rate or Decimal(0), quantity))
     cpu, memory_price, gpu = shares
     return replace(

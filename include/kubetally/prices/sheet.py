@@ -1,8 +1,9 @@
 """A price sheet: negotiated, on-premise or otherwise custom node prices, dated.
 
-YAML (`prices:` list) or CSV (one entry per row) below include/config/price_sheets/. The first entry
-that matches a node counts, at every instant; an entry counts over `[valid_from, valid_until)`,
-rounded up to the whole hour.
+YAML (`prices:` and `fees:` lists), CSV (one entry per row), or a custom-pricing file of OpenCost
+(JSON or CSV), below include/config/price_sheets/. The first entry with a price that matches a node
+counts, at every instant; entries with percentages adjust what would count without them. An entry
+counts over `[valid_from, valid_until)`, rounded up to the whole hour.
 """
 
 from __future__ import annotations
@@ -10,35 +11,33 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
-from decimal import Decimal, InvalidOperation
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from kubetally.config import parse_yaml
-from kubetally.errors import BadDataError, ConfigError
-from kubetally.labels import label_value
+from kubetally.errors import ConfigError
+from kubetally.prices import opencost
+from kubetally.prices.entry import Entry, GpuRate, MatchText
+from kubetally.prices.fees import Fee, FeeText, fee_of
 from kubetally.prices.key import NodeFacts
-from kubetally.prices.quote import EARLIEST, LATEST, next_hour
-from kubetally.windows import parse_time
+from kubetally.prices.quote import EARLIEST, LATEST
+from kubetally.prices.written import amount_of, moment_of
 
 RATES = ("cpu_core_hour", "memory_gib_hour", "gpu_hour")
 PRICES = ("price_per_hour", *RATES)
-MATCHES = ("node", "instance_type", "capacity_type", "os", "region")
-
-
-class MatchText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which nodes an entry is for: all that is given must match. Names may be globs."""
-
-    node: str = ""
-    instance_type: str = ""
-    labels: dict[str, str] = {}
-    capacity_type: str = ""
-    os: str = ""
-    region: str = ""
+PERCENTAGES = ("discount_percent", "markup_percent")
+MATCHES = (
+    "cluster",
+    "node",
+    "provider_id",
+    "instance_type",
+    "capacity_type",
+    "os",
+    "region",
+    "gpu_model",
+)
 
 
 class EntryText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,56 +48,49 @@ class EntryText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cpu_core_hour: Any = None
     memory_gib_hour: Any = None
     gpu_hour: Any = None
+    gpu_hour_by_model: dict[str, Any] = {}
+    discount_percent: Any = None
+    markup_percent: Any = None
+    of: Literal["", "on_demand"] = ""
     currency: str = "USD"
     valid_from: Any = None
     valid_until: Any = None
 
     def __post_init__(self) -> None:
-        amounts = {name: _amount(name, getattr(self, name)) for name in PRICES}
+        amounts = {name: amount_of(name, getattr(self, name)) for name in (*PRICES, *PERCENTAGES)}
+        for model, amount in self.gpu_hour_by_model.items():
+            amounts[f"gpu_hour_by_model.{model}"] = amount_of(model, amount)
         given = [name for name, amount in amounts.items() if amount is not None]
+        percentages = [name for name in given if name in PERCENTAGES]
         if not given:
-            raise ValueError(f"an entry needs `price_per_hour` or rates ({', '.join(RATES)})")
-        if "price_per_hour" in given and len(given) > 1:
             raise ValueError(
-                f"give either `price_per_hour` or rates, not both ({', '.join(given)})"
+                f"an entry needs `price_per_hour`, rates ({', '.join(RATES)}) or percentages"
+                f" ({', '.join(PERCENTAGES)})"
             )
+        if ("price_per_hour" in given or percentages) and given not in (
+            ["price_per_hour"],
+            percentages,
+        ):
+            raise ValueError(
+                "give either `price_per_hour` or rates or percentages, not both"
+                f" ({', '.join(given)})"
+            )
+        discount = amounts["discount_percent"]
+        if discount is not None and discount > 100:
+            raise ValueError("`discount_percent` is at most 100")
+        if self.of and not percentages:
+            raise ValueError("`of` says what percentages are taken of; there are none")
         if len(self.currency) != 3 or not self.currency.isalpha() or not self.currency.isupper():
             raise ValueError(f"`currency` {self.currency!r} is not a code like USD")
-        start = _moment("valid_from", self.valid_from)
-        end = _moment("valid_until", self.valid_until)
+        start = moment_of("valid_from", self.valid_from)
+        end = moment_of("valid_until", self.valid_until)
         if start is not None and end is not None and end <= start:
             raise ValueError("`valid_until` is not after `valid_from`")
 
 
 class SheetText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prices: tuple[EntryText, ...] = ()
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One dated price for the nodes that `matches` accepts; either a price or rates."""
-
-    match: MatchText
-    price_per_hour: Decimal | None
-    cpu_core_hour: Decimal | None
-    memory_gib_hour: Decimal | None
-    gpu_hour: Decimal | None
-    currency: str
-    valid_from: datetime
-    valid_until: datetime
-
-    def matches(self, facts: NodeFacts) -> bool:
-        wanted = self.match
-        return (
-            _is_like(facts.node, wanted.node)
-            and _is_like(facts.stated_instance_type, wanted.instance_type)
-            and _is_like(facts.stated_region, wanted.region)
-            and wanted.os.lower() in ("", facts.stated_os)
-            and wanted.capacity_type.lower() in ("", facts.market)
-            and all(
-                label_value(facts.labels, name) == value for name, value in wanted.labels.items()
-            )
-        )
+    fees: tuple[FeeText, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,6 +99,7 @@ class Sheet:
 
     entries: tuple[Entry, ...] = ()
     snapshot_id: int | None = None
+    fees: tuple[Fee, ...] = ()
 
     def for_node(self, facts: NodeFacts) -> tuple[Entry, ...]:
         """The entries that ever apply to `facts`; at an instant the first valid one counts."""
@@ -114,7 +107,7 @@ class Sheet:
 
 
 def load(path: Path) -> Sheet:
-    """The sheet at `path` (.yaml, .yml or .csv). Raises ConfigError with file, key and remedy."""
+    """The sheet at `path` (.yaml, .yml, .csv or .json). Raises ConfigError with file, key and remedy."""
     try:
         return parse(path.read_bytes(), path.name)
     except OSError as error:
@@ -127,68 +120,55 @@ def parse(content: bytes, name: str, snapshot_id: int | None = None) -> Sheet:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{name} is not UTF-8 text: {error.reason}.") from error
+    if name.lower().endswith(".json"):
+        entries, fees = opencost.parse_json(text, name)
+        return Sheet(entries, snapshot_id, fees)
     is_csv = name.lower().endswith(".csv")
+    if is_csv and opencost.is_csv(text):
+        entries, fees = opencost.parse_csv(text, name)
+        return Sheet(entries, snapshot_id, fees)
     found = _parse_csv(text, name) if is_csv else parse_yaml(text, name, SheetText)
-    return Sheet(tuple(_entry(entry) for entry in found.prices), snapshot_id)
+    return Sheet(
+        tuple(_entry(entry) for entry in found.prices),
+        snapshot_id,
+        tuple(fee_of(fee) for fee in found.fees),
+    )
 
 
 def _entry(text: EntryText) -> Entry:
-    start = _moment("valid_from", text.valid_from)
-    end = _moment("valid_until", text.valid_until)
+    start = moment_of("valid_from", text.valid_from)
+    end = moment_of("valid_until", text.valid_until)
+    models = {name: amount_of(name, value) for name, value in text.gpu_hour_by_model.items()}
     return Entry(
         match=text.match,
-        price_per_hour=_amount("price_per_hour", text.price_per_hour),
-        cpu_core_hour=_amount("cpu_core_hour", text.cpu_core_hour),
-        memory_gib_hour=_amount("memory_gib_hour", text.memory_gib_hour),
-        gpu_hour=_amount("gpu_hour", text.gpu_hour),
+        price_per_hour=amount_of("price_per_hour", text.price_per_hour),
+        cpu_core_hour=amount_of("cpu_core_hour", text.cpu_core_hour),
+        memory_gib_hour=amount_of("memory_gib_hour", text.memory_gib_hour),
+        gpu_hour=amount_of("gpu_hour", text.gpu_hour),
+        gpu_rates=tuple(
+            GpuRate(name, price) for name, price in models.items() if price is not None
+        ),
+        discount_percent=amount_of("discount_percent", text.discount_percent),
+        markup_percent=amount_of("markup_percent", text.markup_percent),
+        of_on_demand=text.of == "on_demand",
         currency=text.currency,
         valid_from=EARLIEST if start is None else start,
         valid_until=LATEST if end is None else end,
     )
 
 
-def _is_like(value: str, pattern: str) -> bool:
-    return not pattern or fnmatchcase(value.lower(), pattern.lower())
-
-
-def _amount(name: str, value: object) -> Decimal | None:
-    if value is None or value == "":
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f'`{name}` {value!r} must be a number in quotes, for example "0.096"')
-    try:
-        amount = Decimal(value)
-    except InvalidOperation:
-        raise ValueError(f"`{name}` {value!r} is not a number") from None
-    if not amount.is_finite() or amount < 0:
-        raise ValueError(f"`{name}` {value!r} is not a price; it cannot be negative")
-    return amount
-
-
-def _moment(name: str, value: object) -> datetime | None:
-    """A date (its start in UTC) or a time with its zone, on the next whole hour."""
-    if value is None or value == "":
-        return None
-    if isinstance(value, str):
-        try:
-            value = date.fromisoformat(value)
-        except ValueError:
-            try:
-                value = parse_time(str(value))
-            except BadDataError as error:
-                raise ValueError(f"`{name}`: {error}") from None
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ValueError(f"`{name}` {value.isoformat()} has no time zone; append Z for UTC")
-        return next_hour(value)
-    if isinstance(value, date):
-        return datetime.combine(value, time.min, UTC)
-    raise ValueError(f"`{name}` {value!r} is not a date like 2026-01-31")
-
-
 def _parse_csv(text: str, file: str) -> SheetText:
     """Columns: those of an entry and of `match`; labels as `name=value;name=value`."""
-    known = {*MATCHES, "labels", *PRICES, "currency", "valid_from", "valid_until"}
+    known = {
+        *MATCHES,
+        "labels",
+        *PRICES,
+        *PERCENTAGES,
+        "of",
+        "currency",
+        "valid_from",
+        "valid_until",
+    }
     reader = csv.DictReader(text.splitlines())
     unknown = sorted({name.strip() for name in reader.fieldnames or ()} - known)
     if unknown or not reader.fieldnames:

@@ -98,7 +98,7 @@ def run_check(connection: Connection, check: SqlCheck, parameters: Mapping[str, 
     """Runs the check; only a count and a few rows leave the database."""
     # The files are the project's own and take bound parameters only; this wraps, it does not fill in.
     counted = (
-        "select cast(to_jsonb(offending) as text) as row, count(*) over () as offending_count"  # noqa: S608
+        "select cast(row_to_json(offending) as text) as row, count(*) over () as offending_count"  # noqa: S608
         f" from (\n{check.query.rstrip().rstrip(';')}\n) as offending limit {SAMPLE_ROWS}"
     )
     rows = connection.execute(text(counted), dict(parameters)).all()

@@ -24,7 +24,13 @@ from kubetally.errors import KubetallyError
 from kubetally.report import queries
 from kubetally.report.periods import Period, PeriodName, period
 from kubetally.report.queries import Grouping, Scope
-from kubetally.report.summary import cost_groups, day_states, hours_published, plain
+from kubetally.report.summary import (
+    cost_groups,
+    day_states,
+    hours_published,
+    is_comparable,
+    plain,
+)
 from kubetally.windows import iso
 
 log = logging.getLogger(__name__)
@@ -130,7 +136,9 @@ def _costs(choice: Annotated[Choice, Depends(Choice)], by: Grouping = "owner") -
             "hours_before": hours_published(states_before),
             **cost_groups(
                 queries.costs(connection, scope, days, by),
-                queries.costs(connection, scope, before, by),
+                queries.costs(connection, scope, before, by)
+                if is_comparable(states, states_before)
+                else [],
                 chosen,
             ),
             "status": day_states(states, days.all()),

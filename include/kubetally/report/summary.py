@@ -68,7 +68,12 @@ def cost_groups(
             parts[_part(row)] += row.cost
     before: dict[Group, Decimal] = defaultdict(Decimal)
     for row in rows_before:
-        before[row.kind, row.name] += row.cost or 0
+        if row.cost is None:
+            continue
+        group = (row.kind, row.name)
+        owners[group].add(row.owner)
+        by_day.setdefault(group, {})
+        before[group] += row.cost
     priced = {
         group: sum(c.values(), Decimal(0)) for group, c in by_day.items() if group[0] != "unpriced"
     }
@@ -104,13 +109,10 @@ def cost_groups(
 
 
 def day_states(rows: Iterable[Any], days: Iterable[date]) -> list[dict[str, Any]]:
-    """Every day with its worst state over the clusters; `missing` where nothing is published."""
+    """Every day with its worst state over the clusters; `missing` where no cluster has a row."""
     by_day: dict[date, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        detail = plain(row)
-        if not row.hours_published:
-            detail["state"] = "missing"
-        by_day[row.day].append(detail)
+        by_day[row.day].append(plain(row))
     return [
         {
             "day": day.isoformat(),
@@ -163,6 +165,12 @@ def _sum_of_day(by_day: Mapping[Group, Mapping[date, Decimal]], day: date) -> De
 
 def _share(part: Decimal | None, whole: Decimal) -> str | None:
     return None if part is None or not whole else _ratio(part / whole)
+
+
+def is_comparable(states: Iterable[Any], states_before: Iterable[Any]) -> bool:
+    """Whether about as many hours are published of both periods: else "502 % more" says nothing."""
+    now, before = hours_published(states), hours_published(states_before)
+    return before > 0 and abs(now - before) * 10 <= max(now, before)
 
 
 def _change(now: Decimal | None, before: Decimal | None) -> dict[str, str | None]:

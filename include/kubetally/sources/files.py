@@ -27,7 +27,7 @@ import msgspec
 from kubetally.config import PROJECT, ClusterConfig, SourceConfig
 from kubetally.errors import BadDataError, KubetallyError, SourceError
 from kubetally.sources.kubernetes.objects import Page, Time, decode_page
-from kubetally.sources.kubernetes.pages import CLAIMS, VOLUMES, Resource
+from kubetally.sources.kubernetes.pages import CLAIMS, PODS, VOLUMES, Resource
 from kubetally.sources.kubernetes.snapshot import DATASETS, collect_snapshot
 from kubetally.sources.rows import Collected, Gap
 from kubetally.windows import Window
@@ -70,7 +70,7 @@ def collect(
     def pages(resource: Resource) -> Iterable[Page]:
         found = _of(files, resource)
         if found:
-            return [_page(file, is_first=n == 0) for n, file in enumerate(found)]
+            return (_page(file, resource, is_first=n == 0) for n, file in enumerate(found))
         other = {CLAIMS: VOLUMES, VOLUMES: CLAIMS}.get(resource)
         if other and _of(files, other):
             return []  # one of the two lists is enough to know the storage
@@ -118,10 +118,10 @@ def _of(files: dict[str, Folder], resource: Resource) -> list[Folder]:
     ]
 
 
-def _page(file: Folder, *, is_first: bool) -> Page:
+def _page(file: Folder, resource: Resource, *, is_first: bool) -> Page:
     body = _bytes(file)
     try:
-        return decode_page(body, is_first=is_first)
+        return decode_page(body, is_first=is_first, outline_pods=resource is PODS)
     except BadDataError as error:
         raise BadDataError(f"{file.name}: {error}") from error
 

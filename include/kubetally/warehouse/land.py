@@ -281,9 +281,14 @@ def _stable(part: Batch) -> pl.DataFrame:
 
 
 def _csv(rows: pl.DataFrame) -> bytes:
+    """CSV as Postgres reads it: an empty field is null, an empty text is quoted."""
     buffer = io.BytesIO()
     rows.write_csv(
-        buffer, include_header=False, null_value="\\N", datetime_format="%Y-%m-%dT%H:%M:%S%.6fZ"
+        buffer,
+        include_header=False,
+        null_value="",
+        quote_style="necessary",
+        datetime_format="%Y-%m-%dT%H:%M:%S%.6fZ",
     )
     return buffer.getvalue()
 
@@ -295,7 +300,7 @@ def _copy(connection: Connection, table: str, load_id: int, rows: pl.DataFrame) 
     payload = _csv(rows.select(pl.lit(load_id).alias("load_id"), *rows.columns))
     with driver.cursor() as cursor:
         cursor.copy_expert(
-            f"copy {table} ({columns}) from stdin with (format csv, null '\\N')",
+            f"copy {table} ({columns}) from stdin with (format csv)",
             io.BytesIO(payload),
         )
 

@@ -11,6 +11,7 @@ from kubetally import config
 from kubetally.errors import ConfigError, GateError
 from kubetally.warehouse.connect import engine
 from kubetally.warehouse.publish import discard
+from kubetally.windows import Window
 
 RAW = ("pod", "node", "usage", "namespace", "volume")
 HOURLY = ("core.pod_hour", "core.node_hour", "core.container_hour", "mart.cost_hour")
@@ -22,29 +23,33 @@ FRESH_WITHIN = timedelta(days=2)
 def keep_partitions(now: datetime | None = None) -> dict[str, int]:
     """Makes the partitions of the coming days and drops those past retention.
 
-    Loads whose rows went with a raw partition no longer speak: a window so old fails its gate
-    instead of being published as empty. Published hours follow the facts they point at.
+    Loads whose rows go with a raw partition no longer speak, before the rows go: a window so old
+    fails its gate instead of being published as empty. The daily rollup stays.
     """
-    today = (now or datetime.now(UTC)).date()
+    moment = now or datetime.now(UTC)
+    today = moment.date()
     raw_from = today - timedelta(days=_days("KUBETALLY_RAW_DAYS", 90))
     hours_from = today - timedelta(days=_days("KUBETALLY_HOUR_DAYS", 400))
+    owner = engine("owner")
+    with owner.begin() as connection:
+        connection.execute(
+            text(
+                "update ops.load set speaks_for = '{}', superseded_at = :now"
+                " where superseded_at is null and upper(during) <= :edge"
+            ),
+            {"edge": Window.of_day(raw_from).start, "now": moment},
+        )
     made = dropped = 0
-    with engine("owner").begin() as connection:
-        for table in (*(f"raw.{name}_interval" for name in RAW), *HOURLY):
+    for table in (*(f"raw.{name}_interval" for name in RAW), *HOURLY):
+        # One transaction each: both lock the table, and nobody waits holding one.
+        with owner.begin() as connection:
             made += connection.execute(
                 text("select ops.ensure_partitions(cast(:parent as regclass), :first, :last)"),
                 {"parent": table, "first": today, "last": today + timedelta(days=DAYS_AHEAD)},
             ).scalar_one()
-            dropped += _drop_before(
-                connection, table, raw_from if table.startswith("raw") else hours_from
-            )
-        connection.execute(
-            text(
-                "update ops.load set speaks_for = '{}', superseded_at = now()"
-                " where superseded_at is null and upper(during) <= :edge"
-            ),
-            {"edge": datetime(raw_from.year, raw_from.month, raw_from.day, tzinfo=UTC)},
-        )
+        with owner.begin() as connection:
+            edge = raw_from if table.startswith("raw") else hours_from
+            dropped += _drop_before(connection, table, edge)
     return {"partitions_made": made, "partitions_dropped": dropped}
 
 
@@ -53,7 +58,10 @@ def discard_stages(now: datetime | None = None) -> dict[str, int]:
     edge = (now or datetime.now(UTC)) - STAGE_LIFE
     with engine("publisher").begin() as connection:
         left = connection.execute(
-            text("select stage_id from ops.stage where state = 'staged' and created_at < :edge"),
+            text(
+                "select stage_id from ops.stage where state = 'staged' and created_at < :edge"
+                " order by stage_id for update skip locked"
+            ),
             {"edge": edge},
         ).scalars()
         stages = list(left)

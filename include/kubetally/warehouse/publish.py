@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, text
 
-from kubetally.consolidate.stage import Stage, fingerprint
+from kubetally.consolidate.stage import Stage, demand_staged, fingerprint
 from kubetally.errors import ClosedPeriodError, GateError, StaleStageError
 from kubetally.warehouse.connect import lock_days, run_file
 from kubetally.windows import DAY, HOUR, Window, iso
@@ -43,14 +43,17 @@ def publish(engine: Engine, stage: Stage, *, now: datetime, who: str = "") -> Pu
     """Makes the stage current for its hours.
 
     In one READ COMMITTED transaction: lock the cluster's days, refuse closed months, refuse a stage
-    whose loads are no longer the current ones, assert that every hour's lines add up to the
-    cluster's cost, swap the pointer, roll the days up, write the ledger. Hours that the daily run
-    published are left alone by an hourly one.
+    whose loads are no longer the current ones or whose rows are gone, assert that every hour's lines
+    add up to the cluster's cost, swap the pointer, roll the days up, write the ledger. Hours that the
+    daily run published are left alone by an hourly one. A stage that is published already gives its
+    receipt again and changes nothing.
 
     Raises ClosedPeriodError, StaleStageError (stage and audit again), GateError (invariant broken).
     """
     with engine.begin() as connection:
         lock_days(connection, stage.cluster, stage.window.days())
+        if not demand_staged(connection, stage):
+            return _receipt(connection, stage)
         _refuse_closed_months(connection, stage)
         if fingerprint(connection, stage.cluster_key, stage.window) != stage.loads_sha256:
             raise StaleStageError(
@@ -71,6 +74,18 @@ def publish(engine: Engine, stage: Stage, *, now: datetime, who: str = "") -> Pu
         return Published(publication_id, len(hours), sum(row.row_count for row in hours), content)
 
 
+def _receipt(connection: Connection, stage: Stage) -> Published:
+    row = connection.execute(
+        text(
+            "select publication_id, hours, row_count from ops.publication"
+            " where stage_id = :stage_id order by publication_id desc limit 1"
+        ),
+        {"stage_id": stage.stage_id},
+    ).one()
+    content = _window_hash(connection, stage.cluster_key, stage.window)
+    return Published(row.publication_id, row.hours, row.row_count, content)
+
+
 def _refuse_closed_months(connection: Connection, stage: Stage) -> None:
     closed = connection.execute(
         text(
@@ -89,7 +104,9 @@ def _refuse_closed_months(connection: Connection, stage: Stage) -> None:
 
 def _assert_balanced(connection: Connection, stage: Stage) -> None:
     broken = run_file(
-        connection, "publish/unbalanced_hours.sql", {"stage_id": stage.stage_id}
+        connection,
+        "publish/unbalanced_hours.sql",
+        {"stage_id": stage.stage_id, "start": stage.window.start, "end": stage.window.end},
     ).all()
     if broken:
         first = broken[0]

@@ -6,18 +6,24 @@
 -- into resources by largest remainder, ties by name, because that cut has no closing line.
 -- Invariant: for every node-hour the lines add up to price × seconds / 3600 exactly.
 with model as (
-    select *
-    from core.cost_model
-    where cost_model_key = :cost_model_key
+    select
+        stage_hour.hour,
+        stage_hour.revision,
+        cost_model.*
+    from ops.stage_hour
+    join core.cost_model
+        on cost_model.during @> stage_hour.hour and cost_model.known @> stage_hour.as_of
+    where stage_hour.stage_id = :stage_id and cost_model.cost_model = :cost_model
 ),
 
 node as (
     select
         node_hour.*,
-        stage_hour.revision,
+        model.cost_model_key,
+        model.revision,
         price.currency,
         price.snapshot_ids,
-        round(cast(price.price_per_hour * node_hour.seconds as numeric(60, 30)) / 3600, 18) as cost,
+        mart.node_cost(price.price_per_hour, node_hour.seconds) as cost,
         case
             when parts.are_known then price.cpu_price_per_hour
             else model.cpu_weight * node_hour.cpu_capacity_core_seconds * 1073741824
@@ -31,8 +37,7 @@ node as (
             else model.gpu_weight * node_hour.gpu_capacity_gpu_seconds * 1073741824
         end as gpu_weight
     from core.node_hour
-    cross join model
-    join ops.stage_hour using (stage_id, hour)
+    join model using (hour)
     left join core.node_price as price
         on price.stage_id = node_hour.stage_id
         and price.node_key = node_hour.node_key
@@ -45,7 +50,7 @@ node as (
             and price.gpu_price_per_hour is not null
         ) as are_known
     ) as parts
-    where node_hour.stage_id = :stage_id and model.during @> node_hour.hour
+    where node_hour.stage_id = :stage_id
 ),
 
 cut as (
@@ -125,33 +130,54 @@ valid_rule as (
 ),
 
 pod_label as (
-    select distinct on (pod_key)
-        pod_key,
-        labels
+    select distinct on (pod_segment.pod_key, stage_hour.hour)
+        pod_segment.pod_key,
+        stage_hour.hour,
+        pod_segment.labels
     from core.pod_segment
-    where stage_id = :stage_id
-    order by pod_key, upper(during) desc
+    join ops.stage_hour
+        on stage_hour.stage_id = pod_segment.stage_id
+        and pod_segment.during && tstzrange(stage_hour.hour, stage_hour.hour + interval '1 hour')
+    where pod_segment.stage_id = :stage_id
+    order by pod_segment.pod_key, stage_hour.hour, upper(pod_segment.during) desc
 ),
 
 namespace_label as (
-    select distinct on (namespace)
-        namespace,
-        labels
-    from core.namespace_segment
-    where stage_id = :stage_id
-    order by namespace, upper(during) desc
+    select distinct on (segment.namespace, stage_hour.hour)
+        segment.namespace,
+        stage_hour.hour,
+        segment.labels
+    from core.namespace_segment as segment
+    join ops.stage_hour
+        on stage_hour.stage_id = segment.stage_id
+        and date_trunc('day', stage_hour.hour, 'UTC') = date_trunc('day', lower(segment.during), 'UTC')
+    cross join lateral (
+        select extract(epoch from stage_hour.hour + interval '1 hour' - lower(segment.during)) as seconds
+    ) as before_end
+    where segment.stage_id = :stage_id
+    order by segment.namespace, stage_hour.hour, before_end.seconds > 0 desc, abs(before_end.seconds)
+),
+
+held as (
+    select
+        pod_hour.*,
+        pod.namespace,
+        valid_rule.rule_ids,
+        coalesce(pod_label.labels, '{}') as pod_labels,
+        coalesce(namespace_label.labels, '{}') as namespace_labels
+    from core.pod_hour
+    join core.pod using (pod_key)
+    join valid_rule using (hour)
+    left join pod_label using (pod_key, hour)
+    left join namespace_label using (namespace, hour)
+    where pod_hour.stage_id = :stage_id
 ),
 
 owned as (
     select
-        rule_set.rule_ids,
-        pod.pod_key,
+        kind.*,
         coalesce(chosen.owner, 'unowned') as owner
-    from (select distinct rule_ids from valid_rule) as rule_set
-    cross join (select distinct pod_key from core.pod_hour where stage_id = :stage_id) as seen
-    join core.pod using (pod_key)
-    left join pod_label using (pod_key)
-    left join namespace_label using (namespace)
+    from (select distinct namespace, rule_ids, pod_labels, namespace_labels from held) as kind
     left join lateral (
         select coalesce(nullif(rule.owner, ''), label.value) as owner
         from core.owner_rule as rule
@@ -162,14 +188,14 @@ owned as (
             ) as value
             from (
                 select case rule.label_of
-                    when 'pod' then pod_label.labels
-                    when 'namespace' then namespace_label.labels
+                    when 'pod' then kind.pod_labels
+                    when 'namespace' then kind.namespace_labels
                 end as labels
             ) as source
         ) as label
-        where rule.owner_rule_id = any(rule_set.rule_ids)
-            and pod.namespace ~ rule.namespace_pattern
-            and (rule.label_of = '' or label.value ~ rule.label_pattern)
+        where rule.owner_rule_id = any(kind.rule_ids)
+            and kind.namespace ~ rule.namespace_pattern
+            and (rule.label_of = '' or (label.value <> '' and label.value ~ rule.label_pattern))
         order by rule.position, rule.owner_rule_id
         limit 1
     ) as chosen on true
@@ -177,11 +203,12 @@ owned as (
 
 pod_line as (
     select
-        pod_hour.hour,
-        pod_hour.node_key,
-        pod_hour.pod_key,
+        held.hour,
+        held.node_key,
+        held.pod_key,
         owned.owner,
-        stage_hour.revision,
+        model.cost_model_key,
+        model.revision,
         amount.cpu_core_seconds,
         amount.memory_byte_seconds,
         amount.gpu_seconds,
@@ -199,23 +226,20 @@ pod_line as (
         ) end as gpu_cost,
         node_pool.currency,
         node_pool.snapshot_ids
-    from core.pod_hour
-    join ops.stage_hour using (stage_id, hour)
-    join model on model.during @> pod_hour.hour
-    join valid_rule using (hour)
-    join owned using (pod_key, rule_ids)
+    from held
+    join model using (hour)
+    join owned using (namespace, rule_ids, pod_labels, namespace_labels)
     left join node_pool using (hour, node_key)
     cross join lateral (
         select
-            pod_hour.cpu_request_core_seconds - pod_hour.cpu_request_used_core_seconds
-            + greatest(pod_hour.cpu_request_used_core_seconds, pod_hour.cpu_used_core_seconds)
+            held.cpu_request_core_seconds - held.cpu_request_used_core_seconds
+            + greatest(held.cpu_request_used_core_seconds, held.cpu_used_core_seconds)
             as cpu_core_seconds,
-            pod_hour.memory_request_byte_seconds - pod_hour.memory_request_used_byte_seconds
-            + greatest(pod_hour.memory_request_used_byte_seconds, pod_hour.memory_used_byte_seconds)
+            held.memory_request_byte_seconds - held.memory_request_used_byte_seconds
+            + greatest(held.memory_request_used_byte_seconds, held.memory_used_byte_seconds)
             as memory_byte_seconds,
-            pod_hour.gpu_request_gpu_seconds as gpu_seconds
+            held.gpu_request_gpu_seconds as gpu_seconds
     ) as amount
-    where pod_hour.stage_id = :stage_id
 ),
 
 taken as (
@@ -272,6 +296,7 @@ node_line as (
     select
         residue.hour,
         residue.node_key,
+        residue.cost_model_key,
         residue.revision,
         line.*,
         residue.currency,
@@ -293,18 +318,18 @@ node_line as (
         ),
         (
             'idle',
-            case when cpu_residue >= 0 then cpu_left else 0 end,
-            case when memory_residue >= 0 then memory_left else 0 end,
-            case when gpu_residue >= 0 then gpu_left else 0 end,
+            greatest(cpu_left, 0),
+            greatest(memory_left, 0),
+            greatest(gpu_left, 0),
             greatest(cpu_residue, 0),
             greatest(memory_residue, 0),
             greatest(gpu_residue, 0)
         ),
         (
             'overcommit',
-            case when cpu_residue < 0 then cpu_left else 0 end,
-            case when memory_residue < 0 then memory_left else 0 end,
-            case when gpu_residue < 0 then gpu_left else 0 end,
+            least(cpu_left, 0),
+            least(memory_left, 0),
+            least(gpu_left, 0),
             least(cpu_residue, 0),
             least(memory_residue, 0),
             least(gpu_residue, 0)
@@ -321,6 +346,7 @@ node_line as (
     select
         closing.hour,
         closing.node_key,
+        closing.cost_model_key,
         closing.revision,
         'unpriced',
         closing.cpu_capacity_core_seconds - closing.cpu_covered_core_seconds + closing.cpu_reserved + closing.cpu_left,
@@ -345,7 +371,7 @@ select
     :stage_id,
     :cluster_key,
     hour,
-    :cost_model_key,
+    cost_model_key,
     revision,
     case when is_priced then 'workload' else 'unpriced' end,
     node_key,
@@ -369,7 +395,7 @@ select
     :stage_id,
     :cluster_key,
     hour,
-    :cost_model_key,
+    cost_model_key,
     revision,
     line,
     node_key,

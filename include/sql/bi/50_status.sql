@@ -411,6 +411,7 @@ select
 from status
 cross join lateral (
     select case
+        when status.hours_published = 0 then 'missing'
         when status.hours_published < 24 then 'partial'
         when status.open_gaps > 0 or status.uncovered_node_hours > 0 then 'gaps'
         when status.unpriced_node_hours > 0 or status.has_unpriced then 'unpriced'
@@ -421,7 +422,7 @@ cross join lateral (
 comment on view bi.data_status is 'How complete each day is: one row per cluster and UTC day from the first to the last one with any data.';
 comment on column bi.data_status.cluster is 'Cluster, as named in include/config/clusters.yaml.';
 comment on column bi.data_status.day is 'UTC day.';
-comment on column bi.data_status.state is 'complete; partial (not all 24 hours are published); gaps (an open gap, or time without data); unpriced (something has no price). The first that applies of partial, gaps, unpriced.';
+comment on column bi.data_status.state is 'The first that applies of: missing (nothing is published); partial (not all 24 hours are published); gaps (an open gap, or time without data); unpriced (something has no price); complete.';
 comment on column bi.data_status.hours_published is 'Hours of the day that are published, 0 to 24.';
 comment on column bi.data_status.hours_daily is 'Those of them that the daily run published; the others are provisional.';
 comment on column bi.data_status.is_complete is 'The state is complete.';

@@ -1,13 +1,17 @@
 -- What a window is computed from: the content of the loads that speak for it, and for which parts.
 -- Two windows with the same fingerprint stage the same rows; ids and arrival do not matter.
 select
-    encode(sha256(convert_to(coalesce(string_agg(
-        concat_ws('|', load.dataset, load.source, load.rows_sha256, (load.speaks_for * asked.window)::text),
-        E'\n' order by load.dataset, load.source, lower(load.during), load.rows_sha256
-    ), ''), 'UTF8')), 'hex') as loads_sha256
-from (select tstzmultirange(tstzrange(:start, :end)) as window) as asked
-join ops.load
-    on load.cluster_key = :cluster_key
-    and load.superseded_at is null
-    and load.during && tstzrange(:start, :end)
-    and not isempty(load.speaks_for * asked.window)
+    encode(sha256(convert_to(
+        coalesce(string_agg(said.content, E'\n' order by said.content collate "C"), ''), 'UTF8'
+    )), 'hex') as loads_sha256
+from (
+    select concat_ws(
+        '|', load.dataset, load.source, load.rows_sha256, (load.speaks_for * asked.span)::text
+    ) as content
+    from (select tstzmultirange(tstzrange(:start, :end)) as span) as asked
+    join ops.load
+        on load.cluster_key = :cluster_key
+        and load.superseded_at is null
+        and load.during && tstzrange(:start, :end)
+        and not isempty(load.speaks_for * asked.span)
+) as said

@@ -1,6 +1,7 @@
 -- What each container used in each hour, and for which times that is known.
 -- Grain: pod × container × hour.
--- Why the join by name: sources without uids (cAdvisor) name a pod; the one whose life overlaps most is meant.
+-- Why the join by name: sources without uids (cAdvisor) name a pod; the one whose life in the hour overlaps
+-- most, else the nearest, is meant.
 -- Invariant: the amounts of the usage rows inside their loads' spans add up to the amounts here.
 with used as (
     select
@@ -27,26 +28,37 @@ clipped as (
         used.*,
         case
             when during = stated_during then cpu_used_core_seconds
-            else round(cpu_used_core_seconds * core.seconds(during) / core.seconds(stated_during), 9)
+            else core.portion(cpu_used_core_seconds, core.seconds(during), core.seconds(stated_during))
         end as cpu_amount,
         case
             when during = stated_during then memory_used_byte_seconds
-            else round(memory_used_byte_seconds * core.seconds(during) / core.seconds(stated_during), 9)
+            else core.portion(memory_used_byte_seconds, core.seconds(during), core.seconds(stated_during))
         end as memory_amount
     from used
+),
+
+hour as (
+    select
+        started as hour,
+        tstzrange(started, started + interval '1 hour') as span
+    from generate_series(
+        cast(:start as timestamptz), cast(:end as timestamptz) - interval '1 hour', interval '1 hour'
+    ) as started
 ),
 
 pod_life as (
     select
         pod.namespace,
         pod.pod,
+        pod.uid,
         pod_segment.pod_key,
-        min(lower(pod_segment.during)) as first_at,
-        max(upper(pod_segment.during)) as last_at
+        hour.hour,
+        range_merge(range_agg(pod_segment.during * hour.span)) as life
     from core.pod_segment
     join core.pod using (pod_key)
-    where pod_segment.stage_id = :stage_id and pod_segment.is_holding
-    group by pod.namespace, pod.pod, pod_segment.pod_key
+    join hour on hour.span && pod_segment.during
+    where pod_segment.stage_id = :stage_id
+    group by pod.pod_key, pod_segment.pod_key, hour.hour
 ),
 
 meant as (
@@ -60,15 +72,16 @@ meant as (
         on clipped.uid is null
         and pod_life.namespace = clipped.namespace
         and pod_life.pod = clipped.pod
+        and pod_life.hour = clipped.hour
     left join core.pod as unseen
         on clipped.uid is null
         and unseen.cluster_key = :cluster_key
         and unseen.uid = clipped.namespace || '/' || clipped.pod
     order by
         clipped.row_id,
-        core.seconds(tstzrange(pod_life.first_at, pod_life.last_at) * clipped.during) desc nulls last,
-        abs(extract(epoch from lower(clipped.during) - pod_life.last_at)),
-        pod_life.pod_key
+        core.seconds(pod_life.life * clipped.during) desc nulls last,
+        greatest(lower(clipped.during) - upper(pod_life.life), lower(pod_life.life) - upper(clipped.during)),
+        pod_life.uid collate "C"
 )
 
 insert into core.container_hour (
@@ -81,19 +94,12 @@ select
     meant.hour,
     meant.pod_key,
     meant.container,
-    min(node.node_key),
+    min(named.node_key),
     sum(meant.cpu_amount),
     coalesce(range_agg(meant.during) filter (where meant.cpu_amount is not null), '{}'),
     sum(meant.memory_amount),
     coalesce(range_agg(meant.during) filter (where meant.memory_amount is not null), '{}')
 from meant
-left join (
-    select distinct on (named.node)
-        named.node,
-        node_segment.node_key
-    from core.node_segment
-    join core.node as named using (node_key)
-    where node_segment.stage_id = :stage_id
-    order by named.node, upper(node_segment.during) desc
-) as node on node.node = meant.node
+left join core.node_names(cast(:cluster_key as smallint), :day_start, :day_end) as named
+    on named.node = meant.node and named.during @> meant.hour + interval '59 minutes 59.999999 seconds'
 group by meant.hour, meant.pod_key, meant.container

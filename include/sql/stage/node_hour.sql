@@ -18,10 +18,7 @@ piece as (
         node_segment.*,
         hour.hour,
         core.seconds(node_segment.during * hour.span) as seconds,
-        case
-            when node_segment.is_presumed then 0
-            else core.seconds(tstzmultirange(node_segment.during * hour.span) * pods_known.spans)
-        end as covered_seconds
+        core.seconds(tstzmultirange(node_segment.during * hour.span) * pods_known.spans) as covered_seconds
     from core.node_segment
     join hour on hour.span && node_segment.during
     cross join pods_known

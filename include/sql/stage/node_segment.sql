@@ -1,17 +1,36 @@
--- A node's life in the window, cut where something about it changes.
+-- A node's life in the window, cut where something about it changes, and at UTC midnights.
 -- Grain: node × time; the segments of a node do not overlap.
--- Why presumed segments: while no source speaks, a node seen on either side (or on one side, the other
--- being the window's edge) was there all the same, and its money must show as uncovered.
+-- Why presumed segments: while no source speaks, a node seen on both sides (or on one side, the other
+-- being midnight) was there all the same, and somebody paid for it.
+-- Why whole days are looked at: an hour without any statement takes its nodes from the hours next to it,
+-- and a day in one piece gives the same as its hours one by one.
 with stated as (
     select
         node.node_key,
-        interval.*,
+        date_trunc('day', interval.start_at, 'UTC') as day,
+        interval.provider_id,
+        interval.region,
+        interval.zone,
+        interval.instance_type,
+        interval.os,
+        interval.capacity_type,
+        interval.cpu_capacity_cores,
+        interval.cpu_allocatable_cores,
+        interval.memory_capacity_bytes,
+        interval.memory_allocatable_bytes,
+        interval.gpu_capacity,
+        interval.gpu_allocatable,
+        interval.gpu_model,
+        interval.is_ready,
+        coalesce(interval.is_virtual, false) as is_virtual,
+        interval.labels,
+        interval.created_at,
         tstzrange(interval.start_at, interval.end_at) * spoken.span as during
     from raw.node_interval as interval
-    join ops.spoken(cast(:cluster_key as smallint), 'node', :start, :end) as spoken using (load_id)
+    join ops.spoken(cast(:cluster_key as smallint), 'node', :day_start, :day_end) as spoken using (load_id)
     join core.node on node.cluster_key = :cluster_key and node.uid = interval.uid
-    where interval.start_at >= date_trunc('day', cast(:start as timestamptz), 'UTC')
-        and interval.start_at < :end
+    where interval.start_at >= :day_start
+        and interval.start_at < :day_end
         and tstzrange(interval.start_at, interval.end_at) && spoken.span
 ),
 
@@ -35,75 +54,81 @@ marked as (
             or lag(description) over life is distinct from description
         )::integer as is_new
     from described
-    window life as (partition by node_key order by lower(during))
+    window life as (partition by node_key, day order by lower(during))
 ),
 
 run as (
     select
         marked.*,
-        sum(is_new) over (partition by node_key order by lower(during)) as run_number
+        sum(is_new) over (partition by node_key, day order by lower(during)) as run_number
     from marked
 ),
 
 segment as (
-    select distinct on (node_key, run_number)
+    select distinct on (node_key, day, run_number)
         run.*,
         tstzrange(
-            min(lower(during)) over (partition by node_key, run_number),
-            max(upper(during)) over (partition by node_key, run_number)
+            min(lower(during)) over (partition by node_key, day, run_number),
+            max(upper(during)) over (partition by node_key, day, run_number)
         ) as life
     from run
-    order by node_key, run_number, lower(during)
+    order by node_key, day, run_number, lower(during)
 ),
 
 silence as (
-    select span
-    from unnest(
-        tstzmultirange(tstzrange(:start, :end))
-        - ops.covered(cast(:cluster_key as smallint), 'node', :start, :end)
+    select
+        day,
+        part.span
+    from generate_series(
+        cast(:day_start as timestamptz), cast(:day_end as timestamptz) - interval '1 day', interval '1 day'
+    ) as day
+    cross join lateral unnest(
+        tstzmultirange(tstzrange(day, day + interval '1 day'))
+        - ops.covered(cast(:cluster_key as smallint), 'node', day, day + interval '1 day')
     ) as part(span)
 ),
 
 presumed as (
-    select distinct on (segment.node_key, silence.span)
-        segment.*,
+    select distinct on (beside.node_key, silence.span)
+        beside.*,
         tstzrange(
-            least(greatest(lower(silence.span), segment.created_at), upper(silence.span)),
+            least(greatest(lower(silence.span), beside.created_at), upper(silence.span)),
             upper(silence.span)
         ) as presumed_life
     from silence
-    join segment
-        on upper(segment.life) = lower(silence.span) or lower(segment.life) = upper(silence.span)
+    join segment as beside
+        on beside.day = silence.day
+        and (upper(beside.life) = lower(silence.span) or lower(beside.life) = upper(silence.span))
     where (
-        lower(silence.span) = :start
+        lower(silence.span) = silence.day
         or exists (
-            select from segment as before
-            where before.node_key = segment.node_key and upper(before.life) = lower(silence.span)
+            select
+            from segment as before
+            where before.node_key = beside.node_key and upper(before.life) = lower(silence.span)
         )
     )
     and (
-        upper(silence.span) = :end
+        upper(silence.span) = silence.day + interval '1 day'
         or exists (
-            select from segment as after
-            where after.node_key = segment.node_key and lower(after.life) = upper(silence.span)
+            select
+            from segment as after
+            where after.node_key = beside.node_key and lower(after.life) = upper(silence.span)
         )
     )
-    order by segment.node_key, silence.span, lower(segment.life)
+    order by beside.node_key, silence.span, lower(beside.life)
 ),
 
 lived as (
-    select segment.*, segment.life as during_life, false as is_presumed from segment
+    select
+        segment.*,
+        segment.life as lived_during,
+        false as is_presumed
+    from segment
     union all
     select
-        presumed.node_key, presumed.load_id, presumed.start_at, presumed.end_at, presumed.uid, presumed.node,
-        presumed.provider_id, presumed.region, presumed.zone, presumed.instance_type, presumed.os,
-        presumed.capacity_type, presumed.cpu_capacity_cores, presumed.cpu_allocatable_cores,
-        presumed.memory_capacity_bytes, presumed.memory_allocatable_bytes, presumed.gpu_capacity,
-        presumed.gpu_allocatable, presumed.gpu_resource, presumed.gpu_model, presumed.is_ready,
-        presumed.is_virtual, presumed.created_at, presumed.labels, presumed.during, presumed.description,
-        presumed.is_new, presumed.run_number, presumed.life, presumed.presumed_life, true
+        presumed.*,
+        true
     from presumed
-    where not isempty(presumed.presumed_life)
 )
 
 insert into core.node_segment (
@@ -115,7 +140,7 @@ select
     :stage_id,
     :cluster_key,
     node_key,
-    during_life,
+    lived_during * tstzrange(:start, :end),
     is_presumed,
     provider_id,
     region,
@@ -131,6 +156,7 @@ select
     gpu_allocatable,
     gpu_model,
     is_ready,
-    coalesce(is_virtual, false),
+    is_virtual,
     labels
 from lived
+where lived_during && tstzrange(:start, :end)

@@ -43,7 +43,7 @@ requested as (
     select
         held.pod_key,
         held.hour,
-        (array_agg(held.node_key order by core.seconds(held.during) desc, held.node_key))[1] as node_key,
+        (array_agg(held.node_key order by upper(held.during) desc))[1] as node_key,
         sum(core.seconds(held.during)) as seconds,
         sum(held.cpu_request_cores * core.seconds(held.during)) as cpu_request_core_seconds,
         sum(
@@ -60,12 +60,14 @@ requested as (
 ),
 
 seat as (
-    select distinct on (pod_key)
-        pod_key,
-        node_key
+    select distinct on (pod_segment.pod_key, hour.hour)
+        pod_segment.pod_key,
+        hour.hour,
+        pod_segment.node_key
     from core.pod_segment
-    where stage_id = :stage_id and node_key is not null
-    order by pod_key, upper(during) desc
+    join hour on hour.span && pod_segment.during
+    where pod_segment.stage_id = :stage_id and pod_segment.node_key is not null and not pod_segment.is_holding
+    order by pod_segment.pod_key, hour.hour, upper(pod_segment.during) desc
 )
 
 insert into core.pod_hour (
@@ -92,4 +94,4 @@ select
     coalesce(requested.gpu_request_gpu_seconds, 0)
 from requested
 full join used using (pod_key, hour)
-left join seat using (pod_key)
+left join seat using (pod_key, hour)

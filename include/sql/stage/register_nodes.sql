@@ -24,6 +24,7 @@ from (
     where held.start_at >= :day_start
         and held.start_at < :end
         and tstzrange(held.start_at, held.end_at) && spoken.span
+        and held.node is not null
         and (held.node, date_trunc('day', held.start_at, 'UTC')) not in (
             select
                 stated.node,

@@ -112,12 +112,13 @@ def pod_rows(pod: Pod, cell: Window) -> PodFacts:
     if not namespace or not name:
         raise BadDataError("the pod has no name or no namespace.")
     start_time = status.start_time if status else None
-    uid = metadata.uid or _synthetic_uid(namespace, name, metadata.creation_timestamp or start_time)
+    created = metadata.creation_timestamp
+    uid = pod_uid(metadata.uid, namespace, name, created or start_time)
     node = (spec.node_name if spec else None) or None
     phase = (status.phase if status else None) or None
     conditions = (status.conditions if status else None) or ()
 
-    bound = metadata.creation_timestamp
+    bound = created
     if node:
         bound = _transition(conditions, "PodScheduled", "True") or start_time or bound
     begin = cell.start if bound is None or bound < cell.start else bound
@@ -160,6 +161,11 @@ def pod_rows(pod: Pod, cell: Window) -> PodFacts:
     if ended < cell.end:
         rows.append({**row, "start_at": ended, "end_at": cell.end})
     return PodFacts(rows, life, request.other_gpu_resources)
+
+
+def pod_uid(uid: str | None, namespace: str, name: str, since: datetime | None) -> str:
+    """What a pod is told by. Raises BadDataError where it has neither a uid nor a time."""
+    return uid or _synthetic_uid(namespace, name, since)
 
 
 def finished_at(pod: Pod) -> datetime | None:

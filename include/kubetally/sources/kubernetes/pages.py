@@ -58,7 +58,8 @@ NODES = Resource("nodes", file_stem="nodes")
 PODS = Resource("pods", file_stem="pods")
 VOLUMES = Resource("persistentvolumes", file_stem="persistentvolumes")
 CLAIMS = Resource("persistentvolumeclaims", file_stem="persistentvolumeclaims")
-POD_METRICS = Resource("pods", "metrics.k8s.io", "v1beta1", file_stem="metrics.k8s.io-pods")
+METRICS_GROUP = "metrics.k8s.io"
+POD_METRICS = Resource("pods", METRICS_GROUP, "v1beta1", file_stem="metrics.k8s.io-pods")
 
 
 def list_pages(
@@ -116,7 +117,7 @@ def _page(
             if answer.status == GONE:
                 return None
             if answer.status == 200:
-                return _decoded(answer, is_first)
+                return _decoded(answer, is_first, outline_pods=resource is PODS)
             if answer.status not in RETRIED_STATUS:
                 raise explain(answer, resource)
             problem = f"status {answer.status}"
@@ -128,10 +129,10 @@ def _page(
     raise SourceError(f"The list of {resource.title} failed {attempts} times, last with: {problem}")
 
 
-def _decoded(answer: Answer, is_first: bool) -> Page:
+def _decoded(answer: Answer, is_first: bool, *, outline_pods: bool) -> Page:
     """A 200 as a page. JSON that breaks off is a truncated body (SourceError: tried again)."""
     try:
-        return decode_page(answer.body, is_first=is_first)
+        return decode_page(answer.body, is_first=is_first, outline_pods=outline_pods)
     except BadDataError as error:
         if answer.body.lstrip()[:1] == b"{" and not _is_whole_json(answer.body):
             raise SourceError("the body breaks off.") from error

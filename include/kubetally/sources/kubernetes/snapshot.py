@@ -8,7 +8,8 @@ record per pod and claim that later lists are joined to; never the objects of a 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar, get_args
 
@@ -37,6 +38,7 @@ from kubetally.sources.kubernetes.pages import (
     VOLUMES,
     Resource,
 )
+from kubetally.sources.kubernetes.pod_columns import PodColumns
 from kubetally.sources.rows import Batch, Collected, Dataset, Gap, Reject, frame
 from kubetally.windows import Window, iso
 
@@ -95,13 +97,15 @@ class _Rows:
         self.dataset: Dataset = dataset
         self.rejects: list[Reject] = []
         self.later = 0  # objects that began after the cell
+        # Hashing lets go of the interpreter: it runs beside the reading of the same page.
+        self._hasher = ThreadPoolExecutor(1, "digest")
         self._start_over()
 
     def _start_over(self) -> None:
         self.rejects.clear()
         self.later = 0
         self._digest = hashlib.sha256()
-        self._seen: set[str] = set()
+        self.seen: set[str] = set()
         self._open: list[facts.Row] = []
         self._sealed: list[pl.DataFrame] = []
 
@@ -113,22 +117,33 @@ class _Rows:
     ) -> Iterator[tuple[T, msgspec.Raw]]:
         """Each object of a list with its bytes. A list that starts over drops all that was held."""
         decoder = msgspec.json.Decoder(kind)
+        for page in self.pages(pages, on_start):
+            yield from decode_items(page.items, decoder, self.dataset, self.rejects)
+
+    def pages(
+        self, pages: Iterable[Page], on_start: Callable[[], object] = lambda: None
+    ) -> Iterator[Page]:
+        """Each page of a list, its bytes digested. A list that starts over drops all that was held."""
         for page in pages:
             if page.is_first:
                 self._start_over()
                 on_start()
-            self._digest.update(page.body)
-            yield from decode_items(page.items, decoder, self.dataset, self.rejects)
+            hashed = self._hasher.submit(self._digest.update, page.body)
+            yield page
+            hashed.result()
 
     def is_new(self, uid: str | None, raw: msgspec.Raw) -> bool:
         """Whether this uid comes for the first time; a second time is a reject."""
         if not uid:
             return True
-        if uid in self._seen:
+        if uid in self.seen:
             self.rejects.append(reject(self.dataset, raw, "the list has it twice."))
             return False
-        self._seen.add(uid)
+        self.seen.add(uid)
         return True
+
+    def add_frame(self, rows: pl.DataFrame) -> None:
+        self._sealed.append(rows)
 
     def add(self, rows: list[facts.Row], *, is_later: bool = False) -> None:
         self.later += is_later
@@ -148,6 +163,7 @@ class _Rows:
 
     @property
     def sha256(self) -> str:
+        self._hasher.shutdown()
         return self._digest.hexdigest()
 
     def frame(self) -> pl.DataFrame:
@@ -157,6 +173,19 @@ class _Rows:
     def _seal(self) -> None:
         self._sealed.append(frame(self.dataset, self._open))
         self._open = []
+
+
+def _keep(
+    lives: dict[tuple[str, str], facts.Life],
+    namespace: str | None,
+    name: str | None,
+    life: facts.Life,
+) -> None:
+    """Names are reused: usage told by name belongs to the pod that lives on."""
+    key = (namespace or "", name or "")
+    known = lives.get(key)
+    if known is None or (life.end, life.start) > (known.end, known.start):
+        lives[key] = life
 
 
 class _Rejecting:
@@ -203,23 +232,60 @@ class _Reader:
 
     def pods(self, rows: _Rows) -> None:
         lives: dict[tuple[str, str], facts.Life] = {}
-        for pod, raw in rows.read(self._pages(PODS), Pod, on_start=lives.clear):
-            metadata = pod.metadata
-            if not rows.is_new(metadata.uid, raw):
-                continue
-            with rows.rejecting(raw):
-                found = facts.pod_rows(pod, self._cell)
-                rows.add(found.rows, is_later=not found.rows)
-                if found.left_out:
-                    rows.rejects.append(
-                        reject("pod", raw, f"it also asks for {', '.join(found.left_out)}.")
-                    )
-                key = (metadata.namespace or "", metadata.name or "")
-                known = lives.get(key)
-                # Names are reused: usage told by name belongs to the pod that lives on.
-                if known is None or (found.life.end, found.life.start) > (known.end, known.start):
-                    lives[key] = found.life
+        columns = PodColumns(self._cell)
+        decoder = msgspec.json.Decoder(Pod)
+
+        def start_over() -> None:
+            lives.clear()
+            columns.drop()
+
+        for page in rows.pages(self._pages(PODS), on_start=start_over):
+            unusual: Sequence[msgspec.Raw] = page.items
+            if page.outlines is not None:
+                unusual = self._outlined_pods(page, columns, rows, lives)
+                if len(columns) >= SEALED_ROWS:
+                    rows.add_frame(columns.take())
+            for pod, raw in decode_items(unusual, decoder, "pod", rows.rejects):
+                if not rows.is_new(pod.metadata.uid, raw):
+                    continue
+                with rows.rejecting(raw):
+                    found = facts.pod_rows(pod, self._cell)
+                    rows.add(found.rows, is_later=not found.rows)
+                    if found.left_out:
+                        rows.rejects.append(
+                            reject("pod", raw, f"it also asks for {', '.join(found.left_out)}.")
+                        )
+                    _keep(lives, pod.metadata.namespace, pod.metadata.name, found.life)
+        rows.add_frame(columns.take())
         self._lives = lives
+
+    def _outlined_pods(
+        self,
+        page: Page,
+        columns: PodColumns,
+        rows: _Rows,
+        lives: dict[tuple[str, str], facts.Life],
+    ) -> Sequence[msgspec.Raw]:
+        """Takes the ordinary pods of a page into `columns`; gives the bytes of the others."""
+        unusual: list[int] = []
+        seen = rows.seen
+        for position, pod in enumerate(page.outlines or ()):
+            metadata = pod.metadata
+            uid = metadata.uid
+            if not uid or uid in seen:
+                unusual.append(position)
+                continue
+            try:
+                life = columns.add(pod)
+            except (KubetallyError, ArithmeticError, ValueError, msgspec.DecodeError):
+                unusual.append(position)
+                continue
+            seen.add(uid)
+            _keep(lives, metadata.namespace, metadata.name, life)
+        if not unusual:
+            return ()
+        items = page.raw_items()
+        return [items[position] for position in unusual]
 
     def volumes(self, rows: _Rows) -> None:
         claims: dict[tuple[str, str], Claim] = {}

@@ -21,7 +21,9 @@ from kubetally.http import HttpClient
 # Time-outs in a row, each after its retries, after which the server counts as down.
 FAILURES_UNTIL_DOWN = 2
 SMALLEST_RANGE_SECONDS = 60
-_MANY = re.compile(r"too many samples|sent more than|maximum resolution|limit", re.IGNORECASE)
+# A longer range that fails for good (time-outs, 503) may just be too much for the server.
+PATIENT_RANGE_SECONDS = 2 * 3600
+_MANY = re.compile(r"too many|more than|exceed|maximum|limit", re.IGNORECASE)
 _EXPLAINED = {
     401: "the credentials were refused: set the connection's login and password, or a bearer token",
     403: "access is forbidden: the account may not query (OpenShift: cluster-monitoring-view)",
@@ -117,6 +119,9 @@ class Prometheus:
         except BadDataError as error:
             if end - start < 2 * SMALLEST_RANGE_SECONDS or not _MANY.search(str(error)):
                 raise
+        except SourceError:
+            if end - start < PATIENT_RANGE_SECONDS or self.failures >= FAILURES_UNTIL_DOWN:
+                raise
         middle = (start + (end - start) // 2) * 1000
         # The middle itself belongs to both halves; a sample that comes twice counts once.
         return [
@@ -174,23 +179,30 @@ def decode_matrix(
     labels = [one.metric for one in series]
     if not raws:
         return labels, EMPTY
-    samples = (
+    # [[1730592000,"0.5"],[1730592060,"0.5"]] split at quotes is time, value, time, value, …
+    tokens = (
         pl.DataFrame({"series": pl.Series(range(len(raws)), dtype=pl.UInt32), "raw": raws})
         .with_columns(pl.col("raw").cast(pl.String))
         .filter(pl.col("raw") != "[]")
-        .with_columns(pl.col("raw").str.strip_prefix("[[").str.strip_suffix("]]").str.split("],["))
-        .explode("raw", empty_as_null=False)
-        .with_columns(pl.col("raw").str.split_exact(",", 1).struct.rename_fields(["at", "text"]))
-        .unnest("raw")
-        .select(
-            "series",
-            (pl.col("at").cast(pl.Float64, strict=False) * 1000).round().cast(pl.Int64),
-            pl.when(pl.col("text").str.starts_with('"') & pl.col("text").str.ends_with('"')).then(
-                pl.col("text").str.slice(1, pl.col("text").str.len_bytes() - 2)
-            ),
-        )
+        .with_columns(pl.col("raw").str.strip_suffix('"]]').str.split('"'))
+        .with_columns((pl.col("raw").list.len() % 2 == 1).alias("odd"))
     )
-    odd = samples.filter(pl.col("at").is_null() | pl.col("text").is_null())
+    texts = tokens["raw"].explode(empty_as_null=False)
+    if tokens["odd"].any():
+        named = labels[tokens.filter("odd")["series"][0]]
+        raise BadDataError(f'{selector}: a sample of {named} is not [time, "value"].')
+    samples = pl.DataFrame(
+        {
+            "series": tokens.select(
+                pl.col("series")
+                .repeat_by(pl.col("raw").list.len() // 2)
+                .explode(empty_as_null=False)
+            ).to_series(),
+            "at": texts.gather_every(2).str.strip_chars("[],").cast(pl.Float64, strict=False),
+            "text": texts.gather_every(2, 1),
+        }
+    ).with_columns((pl.col("at") * 1000).round().cast(pl.Int64))
+    odd = samples.filter(pl.col("at").is_null())
     if not odd.is_empty():
         raise BadDataError(
             f'{selector}: a sample of {labels[odd["series"][0]]} is not [time, "value"].'

@@ -114,9 +114,9 @@ class Collector:
                 family.note(one)
                 heard[name] = one
                 continue
-            family.add(one, start, end, rhythm, complete=is_complete)
+            held = family.add(one, start, end, rhythm, complete=is_complete)
             if name == "pod_info":
-                pods = family.parts[-1].select("namespace", "pod", "uid")
+                pods = held.select("namespace", "pod", "uid")
         return usage_of(heard.get("cpu_used"), heard.get("memory_used"), pods, start, end, rhythm)
 
     def _ask(self, query: Query, chunk: Window, rhythm: Rhythm) -> tuple[Heard, bool] | None:

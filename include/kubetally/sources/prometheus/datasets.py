@@ -38,8 +38,8 @@ def pods(families: Families) -> Rows:
     The effective request is the scheduler's own where it publishes it (`kube_pod_resource_request`),
     else the larger of what all containers ask for together and what the largest init container
     asks for, plus overhead. kube-state-metrics lists native sidecars among the init containers and
-    does not say which they are: a pod with sidecars is understated there; let the scheduler's
-    metrics be scraped. A pod without any request asks for "0" at times the request series are
+    does not say which they are, and it knows nothing of pod-level requests: such pods are
+    understated by it; let the scheduler's metrics be scraped. A pod without any request asks for "0" at times the request series are
     known; at other times its request is null.
 
     A pod without a uid is told apart by its creation, else by when it was first seen.

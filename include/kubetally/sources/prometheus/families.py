@@ -15,8 +15,14 @@ from kubetally.sources.prometheus.queries import Query, Selector
 from kubetally.sources.rows import Reject
 
 _CANONICAL = msgspec.json.Encoder(order="sorted").encode
-_EXPORTED = "exported_"
+_EXPORTED = frozenset(
+    {
+        f"exported_{name}"
+        for name in ("namespace", "pod", "container", "node", "uid", "persistentvolumeclaim")
+    }
+)
 _NO_SAMPLE = ("NaN", "+Inf", "-Inf", "Inf")
+NO_SAMPLES = pl.DataFrame(schema={"series": pl.UInt32, "at": pl.Int64, "value": pl.Int128})
 INTERVALS = {"start": pl.Int64, "end": pl.Int64}
 
 
@@ -42,6 +48,8 @@ def hear(query: Query, told: Sequence[tuple[Selector, Samples]]) -> Heard:
     samples is believed for as long as it speaks, the others before and after. They are reported,
     never added.
     """
+    if not any(answer.labels for _, answer in told):
+        return Heard(query, _series(query, []), NO_SAMPLES, "")
     named: dict[bytes, tuple[dict[str, str], str]] = {}
     frames: list[pl.DataFrame] = []
     canons: list[bytes] = []
@@ -56,11 +64,7 @@ def hear(query: Query, told: Sequence[tuple[Selector, Samples]]) -> Heard:
         canons.extend(texts)
     order = {text: rank for rank, text in enumerate(sorted(named))}
     ranks = pl.Series([order[text] for text in canons], dtype=pl.UInt32)
-    raw = (
-        pl.concat(frames)
-        if frames
-        else pl.DataFrame(schema={"series": pl.UInt32, "at": pl.Int64, "text": pl.String})
-    )
+    raw = pl.concat(frames)
     raw = raw.with_columns(ranks.gather(raw["series"]).alias("series")).sort(
         "series", "at", maintain_order=True
     )
@@ -86,14 +90,19 @@ class Family:
     rejects: list[Reject] = field(default_factory=list)
     failed: bool = False
 
-    def add(self, heard: Heard, start: int, end: int, rhythm: Rhythm, *, complete: bool) -> None:
-        """Take in a chunk; an incomplete answer states what it states, but silence in it says
+    def add(
+        self, heard: Heard, start: int, end: int, rhythm: Rhythm, *, complete: bool
+    ) -> pl.DataFrame:
+        """Take in a chunk and give its statements; an incomplete answer states what it states, but silence in it says
         nothing, so it covers nothing."""
-        held = statements(heard, rhythm)
-        self.parts.append(clip(held, start, end))
-        if complete:
-            self.covers.append(clip(union(held), start, end))
         self.note(heard)
+        if heard.samples.is_empty():
+            return _silence(self.query)
+        held = clip(statements(heard, rhythm), start, end)
+        self.parts.append(held)
+        if complete:
+            self.covers.append(union(held))
+        return held
 
     def note(self, heard: Heard) -> None:
         self.digests.append(heard.digest)
@@ -103,7 +112,7 @@ class Family:
     def intervals(self) -> pl.DataFrame:
         """The subject's labels, `start`, `end`, then the state's labels, `kept` or `value`."""
         if not self.parts:
-            return statements(hear(self.query, []), Rhythm.of(60))
+            return _silence(self.query)
         return merge(pl.concat(self.parts))
 
     @property
@@ -137,15 +146,25 @@ def statements(heard: Heard, rhythm: Rhythm) -> pl.DataFrame:
     )
 
 
+def _silence(query: Query) -> pl.DataFrame:
+    """`statements` of nothing."""
+    said: dict[str, pl.DataType | type[pl.DataType]]
+    if query.kind == "state":
+        said = dict.fromkeys([*query.state, *(["kept"] if query.keeps else [])], pl.String)
+    else:
+        said = {"value": pl.Int128}
+    return pl.DataFrame(schema={**dict.fromkeys(query.subject, pl.String), **INTERVALS, **said})
+
+
 def _labels(selector: Selector, labels: dict[str, str]) -> dict[str, str]:
     """Labels under the query's own names; what Prometheus set aside as `exported_…` is the truth."""
     if selector.adds or selector.renames:
         labels = {selector.renames.get(name, name): text for name, text in labels.items()}
         labels.update(selector.adds)
-    if any(name.startswith(_EXPORTED) for name in labels):
+    if not _EXPORTED.isdisjoint(labels):
         labels = dict(labels)
-        for name in [name for name in labels if name.startswith(_EXPORTED)]:
-            labels[name.removeprefix(_EXPORTED)] = labels.pop(name)
+        for name in _EXPORTED & labels.keys():
+            labels[name.removeprefix("exported_")] = labels.pop(name)
     return labels
 
 
@@ -201,7 +220,9 @@ def _told_once(
     some exporters do not give it.
     """
     subject = [name for name in query.subject if name != "uid"]
-    crowded = series.filter(pl.len().over(subject) > 1)
+    crowded = series.join(samples.select("series").unique(), on="series", how="semi").filter(
+        pl.len().over(subject) > 1
+    )
     if crowded.is_empty():
         return samples
     tellers = pl.Series(
@@ -283,16 +304,10 @@ def _shown(labels: dict[str, str]) -> str:
 
 def _digest(order: Iterable[bytes], raw: pl.DataFrame) -> str:
     """SHA-256 over sorted series and their samples: the same content gives the same one."""
-    sha = hashlib.sha256(b"\n".join(order))
     again = pl.all_horizontal(pl.all() == pl.all().shift(1)).fill_null(False)
-    lines = (
-        raw.filter(~again)
-        .select(
-            pl.concat_str(pl.col("series"), pl.col("at"), pl.col("text"), separator=" ").str.join(
-                "\n"
-            )
-        )
-        .item()
-    )
-    sha.update((lines or "").encode())
+    once = raw.filter(~again)
+    sha = hashlib.sha256(b"\n".join(order))
+    for column in ("series", "at"):
+        sha.update(once[column].to_numpy().tobytes())
+    sha.update((once.select(pl.col("text").str.join("\n")).item() or "").encode())
     return sha.hexdigest()

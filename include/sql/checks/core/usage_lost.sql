@@ -22,13 +22,13 @@ stated as (
         sum(
             case
                 when during = stated_during then cpu_used_core_seconds
-                else round(cpu_used_core_seconds * core.seconds(during) / core.seconds(stated_during), 9)
+                else core.portion(cpu_used_core_seconds, core.seconds(during), core.seconds(stated_during))
             end
         ) as cpu,
         sum(
             case
                 when during = stated_during then memory_used_byte_seconds
-                else round(memory_used_byte_seconds * core.seconds(during) / core.seconds(stated_during), 9)
+                else core.portion(memory_used_byte_seconds, core.seconds(during), core.seconds(stated_during))
             end
         ) as memory
     from clipped

@@ -1,7 +1,7 @@
--- Amounts of two currencies do not add. Kubetally converts nothing: no exchange rate is configured.
+-- Amounts of two currencies do not add. Prices are converted where include/config/exchange_rates.yaml says how.
 -- severity: critical
 -- expects: every price is in the currency of the cost model
--- remedy: Give the price in the model's currency (a price sheet does), or set the model's currency.
+-- remedy: Configure exchange rates, give the price in the model's currency (a price sheet does), or set the model's currency.
 select
     node.node,
     node_price.currency as price_currency,
@@ -12,13 +12,13 @@ select
 from core.node_price
 join core.node using (node_key)
 join core.cost_model as model
-    on model.during && node_price.during
-    and model.cost_model_key in (
-        select distinct cost_hour.cost_model_key
+    on model.cost_model_key in (
+        select cost_hour.cost_model_key
         from mart.cost_hour
         where cost_hour.stage_id = :stage_id and cost_hour.hour >= :start and cost_hour.hour < :end
     )
+    and model.during && node_price.during
 where node_price.stage_id = :stage_id
-    and node_price.price_per_hour is not null
+    and coalesce(node_price.price_per_hour, node_price.cpu_price_per_hour) is not null
     and node_price.currency is distinct from model.currency
 order by node.node, lower(node_price.during)

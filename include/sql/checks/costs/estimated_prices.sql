@@ -1,6 +1,7 @@
--- A stale list price or the cluster's rate is a stand-in: the bill adds up, and may change once a price is known.
+-- A price the list carries no longer, or carried only later, stands in: the bill adds up, and may change once the
+-- right price is known.
 -- severity: warning
--- expects: every price is a current list price or a sheet's
+-- expects: every price held at the time it is used for
 select
     node.node,
     node_price.origin,

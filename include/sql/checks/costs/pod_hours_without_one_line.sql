@@ -4,13 +4,20 @@
 -- expects: every pod-hour has exactly one line (workload or unpriced) per cost model, for the quantity it held
 -- remedy: This is a defect of the allocation; please report it with the rows shown.
 with model as (
-    select *
-    from core.cost_model
-    where cost_model_key in (
-        select distinct cost_hour.cost_model_key
-        from mart.cost_hour
-        where cost_hour.stage_id = :stage_id and cost_hour.hour >= :start and cost_hour.hour < :end
-    )
+    select
+        stage_hour.hour,
+        cost_model.cost_model_key,
+        cost_model.cost_model
+    from ops.stage_hour
+    join core.cost_model
+        on cost_model.during @> stage_hour.hour and cost_model.known @> stage_hour.as_of
+    where stage_hour.stage_id = :stage_id
+        and cost_model.cost_model in (
+            select used.cost_model
+            from mart.cost_hour
+            join core.cost_model as used using (cost_model_key)
+            where cost_hour.stage_id = :stage_id and cost_hour.hour >= :start and cost_hour.hour < :end
+        )
 ),
 
 held as (
@@ -24,7 +31,7 @@ held as (
         + greatest(pod_hour.memory_request_used_byte_seconds, pod_hour.memory_used_byte_seconds) as memory,
         pod_hour.gpu_request_gpu_seconds as gpu
     from core.pod_hour
-    join model on model.during @> pod_hour.hour
+    join model using (hour)
     where pod_hour.stage_id = :stage_id and pod_hour.hour >= :start and pod_hour.hour < :end
 ),
 
@@ -48,7 +55,7 @@ line as (
 
 select
     hour,
-    model.cost_model,
+    cost_model.cost_model,
     pod.namespace,
     pod.pod,
     coalesce(line.lines, 0) as lines,
@@ -60,7 +67,7 @@ select
     held.gpu as held_gpu_seconds
 from held
 full join line using (cost_model_key, hour, pod_key)
-join model using (cost_model_key)
+join core.cost_model using (cost_model_key)
 left join core.pod using (pod_key)
 where line.lines is distinct from 1
     or not line.are_of_pods

@@ -1,16 +1,24 @@
 -- The invariant, a step finer than publishing asserts it: not one unit of 1e-18 of a node-hour is lost or made.
--- The node's cost is recomputed from price and seconds, not taken from the allocation.
+-- The node's cost is recomputed from price and seconds, that of a virtual node's pods from their rates; neither is
+-- taken from the allocation.
 -- severity: critical
 -- expects: for every node, hour and cost model the lines add up to price × seconds / 3,600, rounded at 18 decimals
 -- remedy: This is a defect of the allocation; please report it with the rows shown.
 with model as (
-    select *
-    from core.cost_model
-    where cost_model_key in (
-        select distinct cost_hour.cost_model_key
-        from mart.cost_hour
-        where cost_hour.stage_id = :stage_id and cost_hour.hour >= :start and cost_hour.hour < :end
-    )
+    select
+        stage_hour.hour,
+        cost_model.cost_model_key,
+        cost_model.cost_model
+    from ops.stage_hour
+    join core.cost_model
+        on cost_model.during @> stage_hour.hour and cost_model.known @> stage_hour.as_of
+    where stage_hour.stage_id = :stage_id
+        and cost_model.cost_model in (
+            select used.cost_model
+            from mart.cost_hour
+            join core.cost_model as used using (cost_model_key)
+            where cost_hour.stage_id = :stage_id and cost_hour.hour >= :start and cost_hour.hour < :end
+        )
 ),
 
 node_cost as (
@@ -18,9 +26,9 @@ node_cost as (
         model.cost_model_key,
         node_hour.hour,
         node_hour.node_key,
-        round(cast(node_price.price_per_hour * node_hour.seconds as numeric(60, 30)) / 3600, 18) as cost
+        mart.node_cost(node_price.price_per_hour, node_hour.seconds) as cost
     from core.node_hour
-    join model on model.during @> node_hour.hour
+    join model using (hour)
     join core.node_price
         on node_price.stage_id = node_hour.stage_id
         and node_price.node_key = node_hour.node_key
@@ -30,6 +38,15 @@ node_cost as (
         and node_hour.hour < :end
         and not node_hour.is_virtual
         and node_price.price_per_hour is not null
+    union all
+    select
+        model.cost_model_key,
+        priced.hour,
+        priced.node_key,
+        sum(priced.cpu_cost + priced.memory_cost + priced.gpu_cost)
+    from mart.pod_rate_cost(:stage_id, :start, :end) as priced
+    join model using (hour)
+    group by model.cost_model_key, priced.hour, priced.node_key
 ),
 
 allocated as (
@@ -59,13 +76,13 @@ compared as (
 
 select
     compared.hour,
-    model.cost_model,
+    cost_model.cost_model,
     node.node,
     compared.lines_cost,
     compared.node_cost,
     compared.lines_cost - compared.node_cost as difference
 from compared
-join model using (cost_model_key)
+join core.cost_model using (cost_model_key)
 left join core.node using (node_key)
 where compared.lines_cost <> compared.node_cost
 order by abs(compared.lines_cost - compared.node_cost) desc, compared.hour, node.node

@@ -3,7 +3,24 @@
 -- severity: critical
 -- expects: for every node, hour and cost model the lines' core-, byte- and GPU-seconds add up to the node's capacity
 -- remedy: This is a defect of the allocation; please report it with the rows shown.
-with line as (
+with model as (
+    select
+        stage_hour.hour,
+        cost_model.cost_model_key,
+        cost_model.cost_model
+    from ops.stage_hour
+    join core.cost_model
+        on cost_model.during @> stage_hour.hour and cost_model.known @> stage_hour.as_of
+    where stage_hour.stage_id = :stage_id
+        and cost_model.cost_model in (
+            select used.cost_model
+            from mart.cost_hour
+            join core.cost_model as used using (cost_model_key)
+            where cost_hour.stage_id = :stage_id and cost_hour.hour >= :start and cost_hour.hour < :end
+        )
+),
+
+line as (
     select
         cost_model_key,
         hour,
@@ -31,9 +48,7 @@ select
     node_hour.gpu_capacity_gpu_seconds
 from core.node_hour
 join core.node using (node_key)
-join core.cost_model as model
-    on model.during @> node_hour.hour
-    and model.cost_model_key in (select line.cost_model_key from line)
+join model using (hour)
 left join line using (cost_model_key, hour, node_key)
 where node_hour.stage_id = :stage_id
     and node_hour.hour >= :start

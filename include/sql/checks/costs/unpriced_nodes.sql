@@ -1,6 +1,6 @@
 -- An unpriced node's lines carry quantities and no cost: the bill is too small until somebody gives a price.
 -- severity: warning
--- expects: every node has a price
+-- expects: every node has a price, and every virtual node rates for its pods
 select
     node.node,
     node_price.state,
@@ -16,8 +16,10 @@ join core.node_price
 where node_hour.stage_id = :stage_id
     and node_hour.hour >= :start
     and node_hour.hour < :end
-    and not node_hour.is_virtual
-    and node_price.price_per_hour is null
+    and case
+        when node_hour.is_virtual then node_price.cpu_price_per_hour
+        else node_price.price_per_hour
+    end is null
     and node_price.state <> 'ambiguous'
 group by node.node, node_price.state, node_price.reason
 order by node.node, node_price.reason

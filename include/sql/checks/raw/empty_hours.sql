@@ -2,7 +2,7 @@
 -- A whole empty window fails here; so does an hour of which only the nodes or only the pods are known.
 -- severity: critical
 -- expects: for every hour some load speaks of pods and some load of nodes, or the gap is acknowledged
--- remedy: Collect the window again; if it cannot be filled, acknowledge the gap with a reason (ops.gap).
+-- remedy: Run the window again once its source is back; if it cannot be filled, `make gap CLUSTER=… FROM=… TO=… REASON=…`.
 with hour as (
     select
         started as hour,

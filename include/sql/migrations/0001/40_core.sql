@@ -94,7 +94,7 @@ create table core.price_snapshot (
 );
 comment on table core.price_snapshot is 'What a price list said, kept for ever.';
 comment on column core.price_snapshot.snapshot_id is 'Key; prices and cost rows name it.';
-comment on column core.price_snapshot.provider is 'azure, gcp, sheet, …';
+comment on column core.price_snapshot.provider is 'azure, gcp, aws, sheet, …';
 comment on column core.price_snapshot.url is 'Where it came from, without secrets.';
 comment on column core.price_snapshot.fetched_at is 'When it was first seen.';
 comment on column core.price_snapshot.sha256 is 'SHA-256 of the payload.';
@@ -122,7 +122,7 @@ comment on column core.price.price_id is 'Key.';
 comment on column core.price.lookup_key is 'provider/region/instance type/os/capacity type.';
 comment on column core.price.sku is 'The provider''s SKU or meter.';
 comment on column core.price.description is 'The provider''s words for it.';
-comment on column core.price.component is 'node, cpu, memory or gpu.';
+comment on column core.price.component is 'node, cpu, memory, gpu or disk; of pods that are priced without a node: per core, GiB of memory and GiB of disk.';
 comment on column core.price.quantity is 'Units of it in one node.';
 comment on column core.price.unit is 'Unit of the price.';
 comment on column core.price.unit_price is 'Price of one unit.';
@@ -137,6 +137,7 @@ create table core.price_lookup (
     reason text not null default '',
     known tstzrange not null,
     looked_up_at timestamptz not null,
+    asked_since timestamptz,
     snapshot_id bigint references core.price_snapshot,
     exclude using gist (lookup_key with =, known with &&)
 );
@@ -146,6 +147,7 @@ comment on column core.price_lookup.state is 'priced, unpriced or ambiguous.';
 comment on column core.price_lookup.reason is 'Why it is not priced.';
 comment on column core.price_lookup.known is 'When this was the outcome.';
 comment on column core.price_lookup.looked_up_at is 'When it was last looked up.';
+comment on column core.price_lookup.asked_since is 'From when on the provider was asked for past prices; null = only for the present ones.';
 comment on column core.price_lookup.snapshot_id is 'The snapshot that was searched.';
 
 create table core.node_segment (
@@ -251,9 +253,9 @@ comment on column core.node_price.node_key is 'Which node.';
 comment on column core.node_price.during is 'When, on whole hours.';
 comment on column core.node_price.state is 'priced, estimated, unpriced or ambiguous.';
 comment on column core.node_price.reason is 'Why it is not simply priced.';
-comment on column core.node_price.price_per_hour is 'Price of the whole node; null when it is not known.';
-comment on column core.node_price.cpu_price_per_hour is 'The CPU part, where the provider prices it apart.';
-comment on column core.node_price.memory_price_per_hour is 'The memory part.';
+comment on column core.node_price.price_per_hour is 'Price of the whole node; null when it is not known, and for virtual nodes, whose pods are priced instead.';
+comment on column core.node_price.cpu_price_per_hour is 'The CPU part, where the provider prices it apart; of a virtual node the price of one core of its pods.';
+comment on column core.node_price.memory_price_per_hour is 'The memory part; of a virtual node the price of one GiB of its pods.';
 comment on column core.node_price.gpu_price_per_hour is 'The GPU part.';
 comment on column core.node_price.currency is 'ISO 4217 currency.';
 comment on column core.node_price.origin is 'sheet, list or cluster_rate.';

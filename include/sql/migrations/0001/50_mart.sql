@@ -114,3 +114,67 @@ comment on column mart.cost_day.network_cost is 'Cost of network traffic.';
 comment on column mart.cost_day.load_balancer_cost is 'Cost of load balancers.';
 comment on column mart.cost_day.other_cost is 'Any other cost.';
 comment on column mart.cost_day.cost is 'Sum of the parts; null = unpriced.';
+
+create function mart.pod_rate_cost(of_stage bigint, from_hour timestamptz, to_hour timestamptz)
+returns table (
+    hour timestamptz,
+    node_key bigint,
+    pod_key bigint,
+    cpu_cost numeric,
+    memory_cost numeric,
+    gpu_cost numeric,
+    currency text,
+    snapshot_ids bigint[]
+)
+    language sql stable parallel safe
+begin atomic
+    select
+        pod_hour.hour,
+        pod_hour.node_key,
+        pod_hour.pod_key,
+        mart.node_cost(price.cpu_price_per_hour, billed.cpu_core_seconds),
+        div(
+            price.memory_price_per_hour * billed.memory_byte_seconds * 2000000000000000000 + 3600 * 1073741824::numeric,
+            7200 * 1073741824::numeric
+        ) * 0.000000000000000001,
+        mart.node_cost(coalesce(price.gpu_price_per_hour, 0), pod_hour.gpu_request_gpu_seconds),
+        price.currency,
+        price.snapshot_ids
+    from core.pod_hour
+    join core.node_hour
+        on node_hour.stage_id = pod_hour.stage_id
+        and node_hour.hour = pod_hour.hour
+        and node_hour.node_key = pod_hour.node_key
+        and node_hour.is_virtual
+    join core.node_price as price
+        on price.stage_id = pod_hour.stage_id
+        and price.node_key = pod_hour.node_key
+        and price.during @> pod_hour.hour
+    left join lateral (
+        select regexp_match(
+            pod_segment.annotations ->> 'CapacityProvisioned', '^([0-9.]+)vCPU ([0-9.]+)GB$'
+        ) as size
+        from core.pod_segment
+        where pod_segment.stage_id = pod_hour.stage_id and pod_segment.pod_key = pod_hour.pod_key
+        order by upper(pod_segment.during) desc
+        limit 1
+    ) as provisioned on true
+    cross join lateral (
+        select
+            coalesce(
+                cast(provisioned.size[1] as numeric) * pod_hour.seconds, pod_hour.cpu_request_core_seconds
+            ) as cpu_core_seconds,
+            coalesce(
+                cast(provisioned.size[2] as numeric) * 1073741824 * pod_hour.seconds,
+                pod_hour.memory_request_byte_seconds
+            ) as memory_byte_seconds
+    ) as billed
+    where pod_hour.stage_id = of_stage
+        and pod_hour.hour >= from_hour
+        and pod_hour.hour < to_hour
+        and price.cpu_price_per_hour is not null
+        and price.memory_price_per_hour is not null
+        and (pod_hour.gpu_request_gpu_seconds = 0 or price.gpu_price_per_hour is not null);
+end;
+comment on function mart.pod_rate_cost(bigint, timestamptz, timestamptz) is
+    'What the pods on virtual nodes (Fargate, Autopilot, virtual kubelets) cost in each hour: rate x what they ask for, or what EKS provisioned for them; their node''s capacity is no cost of its own. Rounded half up at 18 decimals.';

@@ -4,11 +4,13 @@
 
 **Window** None: it asks for today's lists. Prices carry their own validity.
 
-**Inputs** The public price lists, through the connections `kubetally_azure_prices` and
-`kubetally_gcp_prices`.
+**Inputs** The public price lists, through the connections `kubetally_azure_prices`,
+`kubetally_gcp_prices` (password: the API key) and `kubetally_aws_prices` (without a login the public
+offer files, with an access key GetProducts). Their extra `currency` asks for another one than USD.
 
 **Checks** Unpriced and ambiguous machines are counted in the task's receipt and shown in
-`bi.unpriced`; a failing provider leaves what is known in place.
+`bi.unpriced`; a failing provider leaves what is known in place. Prices that changed by more than 30 %
+are named with both snapshots (`sudden_changes`), and used.
 
 **Backfill** Not needed: a list says from when its prices hold.
 

@@ -23,13 +23,13 @@ T = TypeVar("T")
 class SourceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a cluster's usage comes from. Sources are listed in order of precedence."""
 
-    kind: Literal["prometheus", "kubernetes", "files"]
-    connection: str = ""  # Airflow connection id (prometheus, kubernetes)
+    kind: Literal["prometheus", "kubernetes", "files", "kubelet"]
+    connection: str = ""  # Airflow connection id (prometheus, kubernetes, kubelet)
     path: str = ""  # folder or object-store prefix (files)
     interval_seconds: int = (
-        60  # scrape interval (prometheus) or polling interval (kubernetes, files)
+        60  # scrape interval (prometheus) or polling interval (the others)
     )
-    context: str = ""  # kubeconfig context (kubernetes); empty = the connection's own
+    context: str = ""  # kubeconfig context (kubernetes, kubelet); empty = the connection's own
 
     def __post_init__(self) -> None:
         if self.kind == "files" and not self.path:
@@ -42,7 +42,7 @@ class SourceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def is_backfillable(self) -> bool:
         """Whether it can answer for a past window; a live API only knows the present."""
-        return self.kind != "kubernetes"
+        return self.kind not in ("kubernetes", "kubelet")
 
 
 class ClusterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -319,7 +319,7 @@ def published_lines(cluster: str) -> list[Line]:
 def _lines(connection: sqlalchemy.Connection, condition: str, key: object) -> list[Line]:
     rows = connection.execute(
         text(
-            "select hour, line, coalesce(node.uid, '') as node, coalesce(pod.uid, '') as pod, owner,"  # noqa: S608
+            "select hour, line, coalesce(node.uid, '') as node, coalesce(pod.uid, '') as pod, owner,"
             " cpu_core_seconds, memory_byte_seconds, gpu_seconds, cpu_cost, memory_cost, gpu_cost, cost"
             " from mart.cost_hour left join core.node using (node_key) left join core.pod using (pod_key)"
             f" where {condition}"

@@ -1,7 +1,7 @@
 """The BI views: documented, readable as bi_reader (and nothing else), exact, silent about staged rows."""
 
 
-# ruff: noqa: S608 -- the names put into queries are listed here
+
 
 from __future__ import annotations
 

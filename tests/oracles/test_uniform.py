@@ -68,3 +68,10 @@ def test_a_runner_notices_a_wrong_value() -> None:
         RUNNERS["quantity"]({"in": "1Ki", "valid": True, "exact": "1000"})
     with pytest.raises(pytest.fail.Exception):
         RUNNERS["quantity"]({"in": "1Ki", "valid": False, "why": "made up"})
+    cases = json.loads((DEFAULT_FOLDER / "node_prices.json").read_text(encoding="utf-8"))["cases"]
+    first = {case["cloud"]: case for case in reversed(cases) if case["expected_hourly_exact"]}
+    assert set(first) == {"AZ", "GCP", "AWS"}
+    for case in first.values():
+        for wrong in (f"{case['expected_hourly_exact']}1", None):
+            with pytest.raises(AssertionError):
+                RUNNERS["node_price"](case | {"expected_hourly_exact": wrong})

@@ -45,7 +45,7 @@ def connection(warehouse):
 
 
 def rows(connection, table):
-    return connection.execute(text(f"select * from core.{table}")).mappings().all()  # noqa: S608
+    return connection.execute(text(f"select * from core.{table}")).mappings().all()
 
 
 def price_at(connection, moment, as_of):

@@ -3,14 +3,18 @@
 import json
 import logging
 from collections.abc import Iterator
+from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
-from price_pages import AT, COMPUTE_PAGES, DECOYS, azure_items, key, page
+from price_pages import AT, COMPUTE_PAGES, DECOYS, azure_items, key, node, page, utc
 from price_server import Server
 
+from kubetally.demo.server import DemoServer
 from kubetally.errors import BadDataError, ConfigError, KubetallyError, SourceError
 from kubetally.http import HttpClient
-from kubetally.prices.fetch import AzurePrices, GcpPrices, _same_host
+from kubetally.prices.fetch import AzurePrices, GcpPrices, _same_host, months_between
+from kubetally.prices.key import LookupKey, lookup_key
 from kubetally.prices.quote import Priced, Unpriced
 
 SECRET = "AIza-not-a-real-key"
@@ -323,3 +327,83 @@ def test_an_address_that_is_none_is_a_clear_error(monkeypatch):
 def test_every_recorded_page_is_readable():
     for name in ("francecentral_vm_2021-12_page1.json", "unfiltered_first_page_2026-08-22.json"):
         assert azure_items(name)
+
+
+def test_another_currency_is_asked_for_and_an_answer_in_the_wrong_one_refused(server):
+    (row,) = json.loads(page("azure/msdocs_sample_item_eur.json"))["Items"]
+    server.answer = lambda *_: (200, azure_body([row]), {})
+    wanted = key("azure", row["armRegionName"], row["armSkuName"])
+    items, snapshot = AzurePrices(server.client(), currency="EUR").items(wanted, AT)
+    assert [item.currency_code for item in items] == ["EUR"]
+    assert server.asked[0][1]["currencyCode"] == "'EUR'"
+    assert "currencyCode" in snapshot.url
+    with pytest.raises(BadDataError, match="asked for prices in USD and answered in EUR"):
+        AzurePrices(server.client()).items(wanted, AT)
+
+
+def test_google_is_asked_for_the_currency_of_the_connection(server, monkeypatch):
+    server.answer = gcp_pages
+    connection = {"conn_type": "http", "host": server.url, "password": SECRET}
+    connection["extra"] = {"currency": "eur"}
+    monkeypatch.setenv("AIRFLOW_CONN_KUBETALLY_GCP_PRICES", json.dumps(connection))
+    GcpPrices.from_connection().quote(E2, AT)
+    assert {query["currencyCode"] for _, query, _ in server.asked} == {"EUR"}
+    connection["extra"] = {"currency": "euro"}
+    monkeypatch.setenv("AIRFLOW_CONN_KUBETALLY_GCP_PRICES", json.dumps(connection))
+    with pytest.raises(ConfigError, match="'EURO'"):
+        GcpPrices.from_connection()
+
+
+def test_each_month_lies_inside_one_month_of_los_angeles():
+    found = months_between(utc(2026, 11, 20), utc(2027, 1, 5))
+    assert found == [
+        (utc(2026, 11, 1, 8), utc(2026, 12, 1, 6, 59, 59)),
+        (utc(2026, 12, 1, 8), utc(2027, 1, 1, 6, 59, 59)),
+        (utc(2027, 1, 1, 8), utc(2027, 2, 1, 6, 59, 59)),
+    ]
+    west = ZoneInfo("America/Los_Angeles")
+    long = months_between(utc(2019, 1, 1), utc(2026, 11, 3))
+    assert len(long) == 24
+    for start, end in long:
+        assert start.astimezone(west).month == end.astimezone(west).month
+
+
+def test_a_spot_price_of_the_past_is_asked_for_month_by_month():
+    """The demo's catalogue shows the present price, and the timeline for a month that is asked for."""
+    spot = key("gcp", "us-central1", "e2-standard-4", market="spot")
+    with DemoServer() as demo:
+        source = GcpPrices(HttpClient(demo.url, headers={"X-Goog-Api-Key": "demo-key"}))
+        quote, _ = source.quote(spot, AT)
+        assert isinstance(quote, Priced)
+        assert quote.at(utc(2026, 7, 1)) == ()
+        before = sum(demo.requests.values())
+        source.announce([spot], utc(2026, 6, 1))
+        for _ in range(2):
+            quote, snapshot = source.quote(spot, AT)
+        assert isinstance(quote, Priced)
+        assert quote.price_per_hour(utc(2026, 7, 1)) == Decimal("0.067016")
+        assert quote.price_per_hour(AT) == Decimal("0.080424")
+        assert "startTime=2026-06-01" in snapshot.url
+        asked = sum(demo.requests.values()) - before
+        assert asked == 1 + 6, "the present and six months, once"
+        calm, _ = source.quote(key("gcp", "us-central1", "e2-standard-4"), AT)
+        assert isinstance(calm, Priced)
+
+
+def test_autopilot_rates_are_read_from_the_kubernetes_service():
+    facts = node(region="asia-southeast2", is_virtual=True)
+    wanted = lookup_key(facts, provider="gcp")
+    assert isinstance(wanted, LookupKey)
+    with DemoServer() as demo:
+        source = GcpPrices(HttpClient(demo.url, headers={"X-Goog-Api-Key": "demo-key"}))
+        quote, snapshot = source.quote(wanted, AT)
+    assert isinstance(quote, Priced)
+    assert "CCD8-9BF1-090E" in snapshot.url
+
+
+def test_pods_on_azure_s_virtual_nodes_are_unpriced_without_asking(server):
+    wanted = lookup_key(node(region="eastus", is_virtual=True), provider="azure")
+    assert isinstance(wanted, LookupKey)
+    quote, snapshot = AzurePrices(server.client()).quote(wanted, AT)
+    assert isinstance(quote, Unpriced)
+    assert (snapshot, server.asked) == (None, [])

@@ -1,7 +1,6 @@
 """Every SQL check: it lets a sound hour pass, and one planted fault turns it red."""
 
 # The faults are statements of our own, put together from the few row filters below.
-# ruff: noqa: S608
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from allocate.scene import (
     DAY,
     DAY_PRICES,
     NOW,
+    RESOURCE_MODEL,
     a_day,
     cluster_of,
     configure,
@@ -73,11 +74,11 @@ def test_a_run_and_a_re_run_give_the_same_hash(warehouse):
 
 
 def test_hours_and_then_the_day_give_the_hash_of_the_day(warehouse):
-    hashes = [run_window(CLUSTER, hour, "hourly").content_sha256 for hour in A_DAY.chunks(HOUR)]
+    for hour in A_DAY.chunks(HOUR):
+        run_window(CLUSTER, hour, "hourly")
     by_hours = published_lines("c")
     day = run_window(CLUSTER)
     assert published_lines("c") == by_hours
-    assert len(set(hashes)) == 24
     assert query(
         "select count(*) from ops.published_hour where kind = 'hourly' or revision <> 1"
     ) == [(0,)]
@@ -121,7 +122,7 @@ def test_what_was_replaced_leaves_no_row_behind(warehouse):
         "core.namespace_segment",
         "core.node_price",
     ):
-        assert query(f"select distinct stage_id from {table}") == current, table  # noqa: S608
+        assert query(f"select distinct stage_id from {table}") == current, table
     states = query("select state, count(*) from ops.stage group by state order by state")
     assert [tuple(row) for row in states] == [("abandoned", 3), ("published", 1)]
 
@@ -328,8 +329,6 @@ def test_the_day_knows_what_became_known_after_the_hours(warehouse):
 
 
 def cheap_gpus():
-    from allocate.scene import RESOURCE_MODEL
-
     version = RESOURCE_MODEL.versions[0]
     other = ModelVersion(
         valid_from=version.valid_from,

@@ -226,6 +226,7 @@ def _facts(row: Any, cluster: ClusterConfig) -> NodeFacts:
         cpu_capacity_cores=number(row.cpu_capacity_cores),
         memory_capacity_bytes=number(row.memory_capacity_bytes),
         gpu_capacity=number(row.gpu_capacity),
+        gpu_model=row.gpu_model or "",
         is_virtual=row.is_virtual,
     )
 

@@ -9,9 +9,11 @@ from sqlalchemy import Engine
 
 from kubetally.config import ClusterConfig, SourceConfig
 from kubetally.errors import KubetallyError
-from kubetally.sources.rows import SCHEMAS, Collected, Gap
+from kubetally.sources.rows import Collected, Dataset, Gap
 from kubetally.warehouse.land import Landed, land
 from kubetally.windows import Window
+
+DATASETS: tuple[Dataset, ...] = ("pod", "node", "usage", "namespace", "volume")
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +33,7 @@ def collect_and_land(
             collected = read(cluster, source, window, now=now)
         except KubetallyError as error:
             log.warning("%s, source %s, %s: %s", cluster.name, source.kind, window, error)
-            gaps = [Gap(dataset, window, str(error)) for dataset in SCHEMAS]
+            gaps = [Gap(dataset, window, str(error)) for dataset in datasets_of(source.kind)]
             collected = Collected(source.kind, gaps=gaps)
         for gap in collected.gaps:
             log.warning(
@@ -46,6 +48,11 @@ def collect_and_land(
     return receipts
 
 
+def datasets_of(kind: str) -> tuple[Dataset, ...]:
+    """The datasets a kind of source is expected to bring."""
+    return ("container_stats",) if kind == "kubelet" else DATASETS
+
+
 def read(
     cluster: ClusterConfig, source: SourceConfig, window: Window, *, now: datetime
 ) -> Collected:
@@ -58,6 +65,10 @@ def read(
         from kubetally.sources import kubernetes
 
         return kubernetes.collect(cluster, source, window, now=now)
+    if source.kind == "kubelet":
+        from kubetally.sources import kubelet
+
+        return kubelet.collect(cluster, source, window, now=now)
     from kubetally.sources import files
 
     return files.collect(cluster, source, window, now=now)

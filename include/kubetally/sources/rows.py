@@ -16,7 +16,7 @@ import polars as pl
 
 from kubetally.windows import Window
 
-Dataset = Literal["pod", "node", "usage", "namespace", "volume"]
+Dataset = Literal["pod", "node", "usage", "namespace", "volume", "container_stats"]
 
 TIME = pl.Datetime("us", "UTC")
 NUMBER = pl.String  # a plain decimal, no exponent
@@ -103,6 +103,43 @@ SCHEMAS: dict[Dataset, dict[str, pl.DataType | type[pl.DataType]]] = {
         "capacity_bytes": NUMBER,
         "labels": JSON,
     },
+    # What one look at a container's counters and gauges read, as read: differences are taken when
+    # the hour is consolidated. Over the polling cell; the reading itself is of `sampled_at`.
+    "container_stats": {
+        "start_at": TIME,
+        "end_at": TIME,
+        "uid": pl.String,  # from the cgroup path or the kubelet; null where neither says
+        "namespace": pl.String,
+        "pod": pl.String,
+        "container": pl.String,  # "" = the pod as a whole: its network
+        "container_id": pl.String,  # null where the endpoint does not tell
+        "device": pl.String,  # GPU, or GPU/instance of MIG; null = not about a GPU
+        "node": pl.String,
+        "started_at": TIME,  # of the container; a later one than before is a reset
+        "sampled_at": TIME,
+        "cpu_seconds_total": NUMBER,
+        "cpu_periods_total": NUMBER,  # null where no CPU limit is set
+        "cpu_throttled_periods_total": NUMBER,
+        "cpu_throttled_seconds_total": NUMBER,
+        "memory_rss_bytes": NUMBER,
+        "memory_working_set_bytes": NUMBER,
+        "memory_cache_bytes": NUMBER,
+        "memory_limit_bytes": NUMBER,  # null = unlimited
+        "network_receive_bytes_total": NUMBER,
+        "network_transmit_bytes_total": NUMBER,
+        "network_receive_dropped_total": NUMBER,
+        "network_transmit_dropped_total": NUMBER,
+        "filesystem_used_bytes": NUMBER,
+        "processes": NUMBER,
+        "oom_events_total": NUMBER,
+        "syscalls_total": JSON,  # by name
+        "gpu_model": pl.String,
+        "gpu_profile": pl.String,  # MIG profile
+        "gpu_utilisation_percent": NUMBER,
+        "gpu_memory_used_bytes": NUMBER,
+        "gpu_memory_free_bytes": NUMBER,
+        "gpu_energy_joules_total": NUMBER,
+    },
 }
 
 
@@ -146,7 +183,7 @@ class Gap:
 class Collected:
     """All a source said about one cluster and window."""
 
-    source: str  # "kubernetes", "prometheus", "files"
+    source: str  # "kubernetes", "prometheus", "files", "kubelet"
     batches: list[Batch] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
 

@@ -256,7 +256,7 @@ def node_rows(node: Node, cell: Window) -> list[Row]:
             "gpu_resource": gpu_resource,
             "gpu_model": _first(labels, GPU_MODEL_LABELS) if gpu_resource else None,
             "is_ready": _readiness((status.conditions if status else None) or ()),
-            "is_virtual": is_virtual(labels),
+            "is_virtual": is_virtual(labels, provider_id),
             "created_at": created,
             "labels": strings_json(metadata.labels),
         }
@@ -292,10 +292,14 @@ def capacity_type_of(labels: Mapping[str, str]) -> str | None:
     return "on_demand" if words & ON_DEMAND_WORDS else None
 
 
-def is_virtual(labels: Mapping[str, str]) -> bool:
-    """Virtual-kubelet and Fargate nodes: their capacity is not a machine that is paid for."""
+def is_virtual(labels: Mapping[str, str], provider_id: str | None = None) -> bool:
+    """Virtual-kubelet, Fargate and GKE Autopilot nodes: their capacity is no machine that is paid for.
+
+    Autopilot names its machines gk3-…, and bills what pods ask for.
+    """
     return (
-        labels.get("type") == "virtual-kubelet"
+        "/gk3-" in (provider_id or "")
+        or labels.get("type") == "virtual-kubelet"
         or labels.get("kubernetes.io/role") == "virtual-kubelet"
         or labels.get("eks.amazonaws.com/compute-type") == "fargate"
     )

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 import msgspec
 import polars as pl
@@ -45,7 +45,7 @@ from kubetally.windows import Window, iso
 T = TypeVar("T")
 Pages = Callable[[Resource], Iterable[Page]]
 
-DATASETS: tuple[Dataset, ...] = get_args(Dataset)
+DATASETS: tuple[Dataset, ...] = ("pod", "node", "usage", "namespace", "volume")
 SEALED_ROWS = 8192
 
 
@@ -184,7 +184,7 @@ def _keep(
     """Names are reused: usage told by name belongs to the pod that lives on."""
     key = (namespace or "", name or "")
     known = lives.get(key)
-    if known is None or (life.end, life.start) > (known.end, known.start):
+    if known is None or (life.end, life.start, life.uid) > (known.end, known.start, known.uid):
         lives[key] = life
 
 
@@ -268,17 +268,19 @@ class _Reader:
     ) -> Sequence[msgspec.Raw]:
         """Takes the ordinary pods of a page into `columns`; gives the bytes of the others."""
         unusual: list[int] = []
+        deferred: set[str] = set()
         seen = rows.seen
         for position, pod in enumerate(page.outlines or ()):
             metadata = pod.metadata
             uid = metadata.uid
-            if not uid or uid in seen:
+            if not uid or uid in seen or uid in deferred:
                 unusual.append(position)
                 continue
             try:
                 life = columns.add(pod)
             except (KubetallyError, ArithmeticError, ValueError, msgspec.DecodeError):
                 unusual.append(position)
+                deferred.add(uid)  # of two with one uid the first counts, whichever way it is read
                 continue
             seen.add(uid)
             _keep(lives, metadata.namespace, metadata.name, life)

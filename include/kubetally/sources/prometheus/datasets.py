@@ -520,7 +520,7 @@ def _node_facts(about: pl.DataFrame) -> pl.DataFrame:
                 "os": os.lower() if os else None,
                 "capacity_type": facts.capacity_type_of(found),
                 "gpu_model": _first(found, facts.GPU_MODEL_LABELS),
-                "is_virtual": facts.is_virtual(found),
+                "is_virtual": facts.is_virtual(found, provider_id),
                 "labels": _SORTED_JSON(found).decode() if text is not None else None,
             }
         )

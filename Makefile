@@ -18,7 +18,7 @@ digest = $(firstword $(shell cat $(1) | cksum | tr ' ' '-'))
 RUN_STAMP := $(VENV)/installed-$(call digest,requirements.txt)
 DEV_STAMP := $(VENV)/installed-dev-$(call digest,requirements.txt requirements-dev.txt)
 
-.PHONY: help run stop clean status logs test lint lock sql day migrate forget gap airflow oracles bench hooks
+.PHONY: help run stop clean status logs test lint lock sql day migrate forget gap airflow oracles clusters bench hooks
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,8 +64,11 @@ test: $(DEV_STAMP) ## set up and run every test (ARGS=… goes to pytest)
 oracles: $(DEV_STAMP) ## run the case files in $KUBETALLY_ORACLES
 	@exec $(PY) -m pytest tests/oracles $(ARGS)
 
-bench: $(DEV_STAMP) ## run the benchmarks
-	@exec $(PY) -m kubetally.bench $(ARGS)
+clusters: $(DEV_STAMP) ## load the recorded clusters in $KUBETALLY_CLUSTERS and check their numbers
+	@exec $(PY) -m pytest tests/clusters $(ARGS)
+
+bench: $(DEV_STAMP) ## run the benchmarks, one after the other
+	@for file in benchmarks/*.py; do echo "== $$file"; $(PY) $$file $(ARGS) || exit 1; done
 
 lint: $(DEV_STAMP) ## ruff, its formatter, and mypy
 	$(VENV)/bin/ruff check .

@@ -26,9 +26,7 @@ class SourceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["prometheus", "kubernetes", "files", "kubelet"]
     connection: str = ""  # Airflow connection id (prometheus, kubernetes, kubelet)
     path: str = ""  # folder or object-store prefix (files)
-    interval_seconds: int = (
-        60  # scrape interval (prometheus) or polling interval (the others)
-    )
+    interval_seconds: int = 60  # scrape interval (prometheus) or polling interval (the others)
     context: str = ""  # kubeconfig context (kubernetes, kubelet); empty = the connection's own
 
     def __post_init__(self) -> None:

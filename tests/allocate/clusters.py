@@ -134,7 +134,7 @@ def moments(window: Window) -> st.SearchStrategy[datetime]:
     return st.one_of(
         st.integers(0, length // 3600).map(lambda n: window.start + timedelta(hours=n)),
         st.integers(0, length // 300).map(lambda n: window.start + timedelta(minutes=5 * n)),
-        st.integers(0, length - 1).map(
+        st.integers(0, max(length - 1, 0)).map(
             lambda n: window.start + timedelta(seconds=n, microseconds=n % 7)
         ),
     )

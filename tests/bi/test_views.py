@@ -1,8 +1,5 @@
 """The BI views: documented, readable as bi_reader (and nothing else), exact, silent about staged rows."""
 
-
-
-
 from __future__ import annotations
 
 import hashlib
@@ -54,7 +51,8 @@ FULL_OF_THINGS = [
     "gaps",
     "price_snapshots",
 ]
-FILLED_BY_OTHERS = ["checks", "rejects"]  # the gates and odd objects; empty in the sample
+# The gates, odd objects, kubelets: empty in the sample.
+FILLED_BY_OTHERS = ["checks", "rejects", "container_stats_hour", "gpu_stats_hour"]
 RESOURCES = ("cpu", "memory", "gpu", "storage", "network", "load_balancer", "other")
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 
 from kubetally.config import ClusterConfig, SourceConfig
 from kubetally.errors import ConfigError, SourceError
-from kubetally.prices import azure, book, gcp
+from kubetally.prices import azure, book, gcp, kept_files
 from kubetally.prices.key import LookupKey, lookup_key
 from kubetally.prices.quote import Ambiguous, Component, Priced, Snapshot, Unpriced
 from kubetally.windows import Window
@@ -577,10 +577,10 @@ def test_prices_come_in_the_cost_model_s_currency_where_rates_are_configured(
 
 def test_fees_are_kept_like_sheets(connection, tmp_path, monkeypatch):
     monkeypatch.setenv("KUBETALLY_CONFIG_DIR", str(tmp_path))
-    assert book.fees_as_of(connection, NOW) == ((), None)
+    assert kept_files.fees_as_of(connection, NOW) == ((), None)
     (tmp_path / "fees.yaml").write_text('fees: [{kind: egress, price: "1", per: gib}]')
-    fees, first = book.fees_as_of(connection, NOW)
+    fees, first = kept_files.fees_as_of(connection, NOW)
     (tmp_path / "fees.yaml").write_text('fees: [{kind: egress, price: "2", per: gib}]')
-    assert book.fees_as_of(connection, NOW) == (fees, first)
-    later, second = book.fees_as_of(connection, NOW + timedelta(days=9999))
+    assert kept_files.fees_as_of(connection, NOW) == (fees, first)
+    later, second = kept_files.fees_as_of(connection, NOW + timedelta(days=9999))
     assert (later[0].price, second != first) == (2, True)

@@ -72,7 +72,7 @@ def test_an_empty_window_fails_and_the_verdict_stays_on_record(warehouse: Any) -
     assert f"Gate raw failed for scene {empty}" in message
     assert "empty_hours" in message and "found 4 offending rows" in message
     assert "hour=2026-11-03T12:00:00+00:00, dataset=node" in message
-    assert "Published data is untouched." in message and "acknowledge the gap" in message
+    assert "Published data is untouched." in message and "make gap" in message
     failed = rows(
         warehouse,
         "select check_name, engine, expected, observed, offending_count, sample, during, cluster_key"

@@ -103,7 +103,7 @@ def test_a_file_that_is_not_there_is_a_gap_of_its_dataset() -> None:
     assert [each.dataset for each in found.gaps] == ["volume"]
     assert "persistentvolume" in found.gaps[0].reason
     small = collect(CLUSTERS / "kube-small-vcr")
-    assert [each.dataset for each in small.gaps] == ["usage"]
+    assert [each.dataset for each in small.gaps] == ["usage", "load_balancer"]
     assert rows(small, "volume").height == 1
 
 

@@ -534,6 +534,7 @@ def test_the_shipped_cluster_role_grants_exactly_what_is_listed() -> None:
         pages.PODS,
         pages.VOLUMES,
         pages.CLAIMS,
+        pages.SERVICES,
         pages.POD_METRICS,
     )
     assert granted == {(each.group, each.plural, "list") for each in read}

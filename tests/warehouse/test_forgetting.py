@@ -86,7 +86,12 @@ def test_nothing_of_the_cluster_stays_and_all_of_the_other(warehouse):
     before = contents()
     fill("demo")
     unfilled = {name for name, rows in contents().items() if rows == before[name]}
-    assert unfilled <= {*SHARED, "raw.volume_interval"}
+    statistics = {
+        "raw.load_balancer_interval",
+        "raw.container_stats_interval",
+        "core.container_stats_hour",
+    }
+    assert unfilled <= {*SHARED, *statistics, "raw.volume_interval"}
     with engine("owner").begin() as connection:
         counts = forget(connection, "demo")
     assert contents() == before

@@ -44,7 +44,7 @@ def test_the_coming_days_have_partitions(warehouse):
     made = keep_partitions(DAY.replace(day=29))
     assert partitions("raw.pod_interval") == ["20261129", "20261130", "20261201"]
     assert partitions("mart.cost_hour") == ["202611", "202612"]
-    assert made == {"partitions_made": 5 * 3 + 4 * 2, "partitions_dropped": 0}
+    assert made == {"partitions_made": 7 * 3 + 5 * 2, "partitions_dropped": 0}
     assert keep_partitions(DAY.replace(day=29))["partitions_made"] == 0
 
 

@@ -90,9 +90,10 @@ def test_hours_and_then_the_day_give_the_hash_of_the_day(warehouse):
 def test_another_warehouse_order_of_arrival_gives_the_same_hash(warehouse):
     """Keys are handed out in another order; names make the hash, not keys."""
     other = cluster_of("other")
-    for hour in reversed(list(A_DAY.chunks(HOUR))):
+    for n, hour in enumerate(reversed(list(A_DAY.chunks(HOUR)))):
         land_said(other, a_day().within(hour))
-        run_window(other, hour, "hourly")
+        if n % 5 == 0:
+            run_window(other, hour, "hourly")
     assert run_window(other).content_sha256 == run_window(CLUSTER).content_sha256
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import Engine, text
 
 from kubetally.allocate.models import demand_models, load_models, sync_models
 from kubetally.allocate.owners import load_owners, sync_owners
-from kubetally.config import ClusterConfig
+from kubetally.config import ClusterConfig, clusters
 from kubetally.consolidate.stage import Stage, demand_staged, node_facts, spans_by_as_of
 from kubetally.prices.book import stage_node_prices
 from kubetally.warehouse.connect import lock, run_file
@@ -20,7 +20,7 @@ def sync_config(engine: Engine, *, now: datetime) -> None:
     with engine.begin() as connection:
         lock(connection, "config")
         sync_models(connection, load_models(), now)
-        sync_owners(connection, load_owners(), now)
+        sync_owners(connection, load_owners(), now, clusters())
 
 
 def price_nodes(engine: Engine, stage: Stage, cluster: ClusterConfig) -> None:

@@ -10,7 +10,9 @@ from typing import Any, Literal
 import msgspec
 from sqlalchemy import Connection, text
 
-from kubetally.config import config_dir, load_yaml
+from kubetally.config import ClusterConfig, config_dir, load_yaml
+
+EXCLUDED = "excluded"  # the owner of namespaces that are left out of reports
 
 
 class OwnerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,7 +34,7 @@ class OwnerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if not self.owner and not self.label:
             raise ValueError("an owner rule needs `owner`, or a `label` whose value is the owner")
-        if self.owner in ("cluster", "unowned"):
+        if self.owner in ("cluster", "unowned", EXCLUDED):
             raise ValueError(f"{self.owner!r} is a reserved owner name")
         if self.valid_until is not None and self.valid_until <= self.valid_from:
             raise ValueError("`valid_until` must lie after `valid_from`")
@@ -48,12 +50,22 @@ def load_owners(folder: Path | None = None) -> tuple[OwnerEntry, ...]:
     return load_yaml(path, OwnersFile).owners if path.exists() else ()
 
 
-def sync_owners(connection: Connection, entries: tuple[OwnerEntry, ...], now: datetime) -> bool:
+def sync_owners(
+    connection: Connection,
+    entries: tuple[OwnerEntry, ...],
+    now: datetime,
+    clusters: tuple[ClusterConfig, ...] = (),
+) -> bool:
     """Makes `entries` the known rules from `now` on; what was known before stays readable.
+
+    Namespaces that a cluster of `clusters` does not include, or excludes, come before all rules: their
+    owner is "excluded", their cost stays in the totals.
 
     Returns whether anything changed.
     """
-    rows = [_row(position, entry) for position, entry in enumerate(entries)]
+    hidden = [rule for cluster in clusters for rule in excluding_rules(cluster)]
+    rows = [*hidden, *(_row(entry) for entry in entries)]
+    rows = [{"position": position} | row for position, row in enumerate(rows)]
     known = [
         dict(row._mapping)
         for row in connection.execute(
@@ -86,9 +98,21 @@ def sync_owners(connection: Connection, entries: tuple[OwnerEntry, ...], now: da
     return True
 
 
-def _row(position: int, entry: OwnerEntry) -> dict[str, Any]:
+def excluding_rules(cluster: ClusterConfig) -> list[dict[str, Any]]:
+    """Rules for the namespaces that stay out of the cluster's reports; an exclusion always wins."""
+    patterns = [_regex(glob) for glob in cluster.exclude_namespaces]
+    included = cluster.include_namespaces
+    if included and "*" not in included:
+        patterns.append(f"^(?!{'|'.join(_regex(glob).removeprefix('^') for glob in included)})")
+    return [
+        _row(OwnerEntry(cluster=cluster.name, owner="-"))
+        | {"namespace_pattern": pattern, "owner": EXCLUDED}
+        for pattern in patterns
+    ]
+
+
+def _row(entry: OwnerEntry) -> dict[str, Any]:
     return {
-        "position": position,
         "cluster_pattern": _regex(entry.cluster),
         "namespace_pattern": _regex(entry.namespace),
         "label_key": entry.label,
@@ -107,15 +131,30 @@ def _regex(glob: str) -> str:
 
     Not fnmatch.translate: its atomic groups are Python's own.
     """
-    pieces = re.split(r"(\*|\?|\[[^\]]+\])", glob)
-    translated = []
-    for piece in pieces:
-        if piece == "*":
-            translated.append(".*")
-        elif piece == "?":
-            translated.append(".")
-        elif piece.startswith("[") and piece.endswith("]"):
-            translated.append(piece.replace("[!", "[^", 1))
+    pieces: list[str] = []
+    rest = glob
+    while rest:
+        char, rest = rest[0], rest[1:]
+        found = re.match(r"(!?)(\]?[^\]]*)\]", rest) if char == "[" else None
+        if found and found[2]:
+            pieces.append(_bracket(found[2], is_negated=bool(found[1])))
+            rest = rest[found.end() :]
         else:
-            translated.append(re.escape(piece))
-    return f"^{''.join(translated)}$"
+            pieces.append({"*": ".*", "?": "."}.get(char) or re.escape(char))
+    return f"^{''.join(pieces)}$"
+
+
+def _bracket(chars: str, *, is_negated: bool) -> str:
+    """What stands between the brackets of a glob; a range that runs backwards matches nothing."""
+    members: list[str] = []
+    while chars:
+        if len(chars) > 2 and chars[1] == "-":
+            if chars[0] <= chars[2]:
+                members.append(f"{re.escape(chars[0])}-{re.escape(chars[2])}")
+            chars = chars[3:]
+        else:
+            members.append(re.escape(chars[0]))
+            chars = chars[1:]
+    if not members:
+        return "." if is_negated else "(?!)"
+    return f"[{'^' if is_negated else ''}{''.join(members)}]"

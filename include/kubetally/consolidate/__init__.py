@@ -1,1 +1,1 @@
-"""Consolidation: intervals × hours → core facts, in a stage that readers do not see yet."""
+"""Consolidation: intervals by hours → core facts, in a stage that readers do not see yet."""

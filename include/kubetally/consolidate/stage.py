@@ -25,6 +25,16 @@ FACTS = (
     "container_hour",
     "pod_hour",
     "node_hour",
+    "container_stats_hour",
+)
+
+
+HOURLY = (
+    "core.pod_hour",
+    "core.node_hour",
+    "core.container_hour",
+    "core.container_stats_hour",
+    "mart.cost_hour",
 )
 
 
@@ -68,7 +78,7 @@ def begin(
     """
     if not window.is_whole_hours:
         raise BadDataError(f"{window} is not made of whole UTC hours.")
-    for table in ("core.pod_hour", "core.node_hour", "core.container_hour", "mart.cost_hour"):
+    for table in HOURLY:
         # One transaction each: making a partition locks its table, and nobody waits holding one.
         with engine.begin() as connection:
             connection.execute(

@@ -16,6 +16,10 @@ from typing import Any
 PREFIX = "/recorded/"
 NOTHING = "nothing.json"  # a page without a single row
 AZURE_LINK = re.compile(rb'"NextPageLink"\s*:\s*"(https?://[^/"]+)(/[^"]*)"')
+EMPTY_OFFER = (
+    b'{"offerCode":"AmazonEC2","products":{"NONE":{"sku":"NONE","productFamily":"Storage"}},'
+    b'"terms":{"OnDemand":{}}}'
+)
 GCP_COMPUTE = "gcp/reassembled_compute_skus_page{}.json"
 GCP_DECOYS = "gcp/reassembled_decoy_skus_placeholder_price.json"
 
@@ -39,7 +43,7 @@ def answer(
             return 200, _azure(name, parameters, places, base_url)
         if provider == "gcp":
             return 200, _gcp(name, parameters, places)
-        return 200, _file(name, places)
+        return 200, EMPTY_OFFER if name.endswith(NOTHING) else _file(name, places)
     except FileNotFoundError:
         return 404, b"There is no such recording."
 

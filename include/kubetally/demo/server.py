@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
-from kubetally.demo import kube_api, price_lists, promql, recorded
+from kubetally.demo import kube_api, price_lists, promql, recorded, recorded_cluster
 from kubetally.demo.faults import Faults
 from kubetally.demo.scenario import Scenario
 
@@ -65,7 +65,8 @@ class DemoServer:
     """Serves `scenario` as of `clock()` on `host:port` (0 = any free port).
 
     A context manager: entering starts it in a thread. With `token`, the Kubernetes API wants it as
-    bearer token. `recordings` are the folders in which pages asked for below /recorded are looked for.
+    bearer token. With `cluster`, the Kubernetes API is that folder's recording instead of the
+    scenario's. `recordings` are the folders in which pages asked for below /recorded are looked for.
     `requests` counts what was asked, by path, for tests of retries.
     """
 
@@ -79,7 +80,9 @@ class DemoServer:
         port: int = 0,
         token: str = "",
         recordings: Iterable[Path] = (price_lists.PAGES,),
+        cluster: Path | None = None,
     ) -> None:
+        self.cluster = cluster
         self.recordings = tuple(recordings)
         self.scenario = scenario or Scenario()
         self.clock = clock
@@ -236,6 +239,11 @@ class DemoServer:
     def _kubernetes(self, path: str, parameters: dict[str, str], headers: dict[str, str]) -> Reply:
         if self.token and headers.get("authorization", "") != f"Bearer {self.token}":
             return Reply.of(401, kube_api.status(401, "Unauthorized", "Unauthorized"))
+        if self.cluster is not None:
+            code, found, kind = recorded_cluster.answer(self.cluster, path, parameters)
+            if isinstance(found, bytes):
+                return Reply(code, found, kind)
+            return Reply.of(code, found)
         now = int(self.clock().timestamp())
         if parameters.get("continue"):
             with self._lock:

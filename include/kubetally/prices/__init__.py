@@ -4,5 +4,5 @@
 in recorded pages; `sheet` (with `entry`, `opencost`, `written`) reads custom prices, `fees` what a cluster
 costs beside its nodes, `currency` exchange rates, `rate_history` values by month; `resolve` puts prices
 in order of precedence; `explain` says why. All of these are pure. `fetch` and `fetch_aws` open HTTP,
-`book`, `in_use` and `command` the warehouse.
+`book`, `kept_files`, `in_use` and `command` the warehouse.
 """

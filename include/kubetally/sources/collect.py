@@ -9,11 +9,10 @@ from sqlalchemy import Engine
 
 from kubetally.config import ClusterConfig, SourceConfig
 from kubetally.errors import KubetallyError
-from kubetally.sources.rows import Collected, Dataset, Gap
+from kubetally.sources.archive import archive
+from kubetally.sources.rows import COST_DATASETS, Collected, Dataset, Gap
 from kubetally.warehouse.land import Landed, land
 from kubetally.windows import Window
-
-DATASETS: tuple[Dataset, ...] = ("pod", "node", "usage", "namespace", "volume")
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +44,15 @@ def collect_and_land(
                 gap.reason,
             )
         receipts.append(land(engine, cluster, collected, now=now))
+        archive(cluster.name, collected)
     return receipts
 
 
 def datasets_of(kind: str) -> tuple[Dataset, ...]:
     """The datasets a kind of source is expected to bring."""
-    return ("container_stats",) if kind == "kubelet" else DATASETS
+    if kind == "kubelet":
+        return ("container_stats",)
+    return COST_DATASETS if kind == "prometheus" else (*COST_DATASETS, "load_balancer")
 
 
 def read(

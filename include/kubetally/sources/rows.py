@@ -16,7 +16,9 @@ import polars as pl
 
 from kubetally.windows import Window
 
-Dataset = Literal["pod", "node", "usage", "namespace", "volume", "container_stats"]
+Dataset = Literal["pod", "node", "usage", "namespace", "volume", "load_balancer", "container_stats"]
+# What costs are made of; the rest is statistics.
+COST_DATASETS: tuple[Dataset, ...] = ("pod", "node", "usage", "namespace", "volume")
 
 TIME = pl.Datetime("us", "UTC")
 NUMBER = pl.String  # a plain decimal, no exponent
@@ -102,6 +104,19 @@ SCHEMAS: dict[Dataset, dict[str, pl.DataType | type[pl.DataType]]] = {
         "phase": pl.String,
         "capacity_bytes": NUMBER,
         "labels": JSON,
+    },
+    # A service has a load balancer of the cloud in front of it.
+    "load_balancer": {
+        "start_at": TIME,
+        "end_at": TIME,
+        "uid": pl.String,
+        "namespace": pl.String,
+        "service": pl.String,
+        "address": pl.String,  # first address or host name; null while it is being made
+        "ports": NUMBER,  # how many it listens on: some clouds bill by forwarding rule
+        "load_balancer_class": pl.String,
+        "labels": JSON,
+        "annotations": JSON,  # kind and scheme of the load balancer stand here
     },
     # What one look at a container's counters and gauges read, as read: differences are taken when
     # the hour is consolidated. Over the polling cell; the reading itself is of `sampled_at`.

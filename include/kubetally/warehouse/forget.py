@@ -6,13 +6,14 @@ from sqlalchemy import Connection, text
 
 from kubetally.errors import BadDataError
 
-BY_LOAD = ("pod", "node", "usage", "namespace", "volume")
+BY_LOAD = ("pod", "node", "usage", "namespace", "volume", "load_balancer", "container_stats")
 BY_CLUSTER = (
     "mart.cost_hour",
     "mart.cost_day",
     "core.pod_hour",
     "core.node_hour",
     "core.container_hour",
+    "core.container_stats_hour",
     "core.pod_segment",
     "core.node_segment",
     "core.namespace_segment",

@@ -13,8 +13,14 @@ from kubetally.warehouse.connect import engine
 from kubetally.warehouse.publish import discard
 from kubetally.windows import Window
 
-RAW = ("pod", "node", "usage", "namespace", "volume")
-HOURLY = ("core.pod_hour", "core.node_hour", "core.container_hour", "mart.cost_hour")
+RAW = ("pod", "node", "usage", "namespace", "volume", "load_balancer", "container_stats")
+HOURLY = (
+    "core.pod_hour",
+    "core.node_hour",
+    "core.container_hour",
+    "core.container_stats_hour",
+    "mart.cost_hour",
+)
 DAYS_AHEAD = 2
 STAGE_LIFE = timedelta(days=1)
 FRESH_WITHIN = timedelta(days=2)

@@ -19,6 +19,7 @@ STAGED_TABLES = (
     "core.pod_hour",
     "core.node_hour",
     "core.container_hour",
+    "core.container_stats_hour",
     "mart.cost_hour",
 )
 STAGED_WHOLE = (

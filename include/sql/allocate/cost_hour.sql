@@ -173,7 +173,7 @@ held as (
     where pod_hour.stage_id = :stage_id
 ),
 
-owned as (
+owned as materialized (
     select
         kind.*,
         coalesce(chosen.owner, 'unowned') as owner

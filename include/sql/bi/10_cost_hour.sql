@@ -38,7 +38,8 @@ join mart.cost_hour
     on cost_hour.stage_id = published.stage_id and cost_hour.hour = published.hour
 join core.cluster on cluster.cluster_key = published.cluster_key
 join core.cost_model using (cost_model_key)
-left join core.pod using (pod_key)
+-- Of excluded namespaces the cost stays, without their names.
+left join core.pod on pod.pod_key = cost_hour.pod_key and cost_hour.owner <> 'excluded'
 left join core.node using (node_key);
 
 comment on view bi.cost_hour is 'Every published cost line of every cluster and hour. For one cost model the lines of a cluster and hour add up to what the cluster cost, exactly. Hours go back as far as retention keeps them; bi.cost_day is kept for ever.';
@@ -48,7 +49,7 @@ comment on column bi.cost_hour.cost_model is 'Cost model. Filter on one: each mo
 comment on column bi.cost_hour.model_version is 'Version of the cost model.';
 comment on column bi.cost_hour.revision is '1, and one more for every restatement.';
 comment on column bi.cost_hour.line is 'What the cost is for: workload; system (reserved on nodes); idle; overcommit (negative); uncovered (no data); shared; unmounted; unpriced; recovery; correction.';
-comment on column bi.cost_hour.owner is 'Who pays: a team; "unowned" where no rule names an owner; "cluster" on lines that belong to no pod.';
+comment on column bi.cost_hour.owner is 'Who pays: a team; "unowned" where no rule names an owner; "excluded" for namespaces left out of reports; "cluster" on lines that belong to no pod.';
 comment on column bi.cost_hour.namespace is 'Namespace; null on lines that belong to no pod.';
 comment on column bi.cost_hour.workload_kind is 'Kind of the pods'' top owner (Deployment, StatefulSet, …); null on lines that belong to no pod.';
 comment on column bi.cost_hour.workload_name is 'Name of the pods'' top owner; null on lines that belong to no pod.';

@@ -13,9 +13,9 @@ select
     cost_model.cost_model,
     cost_hour.line,
     cost_hour.owner,
-    pod.namespace,
-    pod.workload_kind,
-    pod.workload_name,
+    shown.namespace,
+    shown.workload_kind,
+    shown.workload_name,
     cost_hour.currency,
     count(distinct cost_hour.hour),
     sum(cost_hour.cpu_core_seconds),
@@ -36,7 +36,9 @@ from ops.published_hour as published
 join mart.cost_hour
     on cost_hour.stage_id = published.stage_id and cost_hour.hour = published.hour
 join core.cost_model using (cost_model_key)
-left join core.pod using (pod_key)
+-- Of excluded namespaces the cost stays, without their names.
+left join core.pod as shown
+    on shown.pod_key = cost_hour.pod_key and cost_hour.owner <> 'excluded'
 where published.cluster_key = :cluster_key
     and published.hour >= :start
     and published.hour < :end
@@ -48,7 +50,7 @@ group by
     cost_model.cost_model,
     cost_hour.line,
     cost_hour.owner,
-    pod.namespace,
-    pod.workload_kind,
-    pod.workload_name,
+    shown.namespace,
+    shown.workload_kind,
+    shown.workload_name,
     cost_hour.currency

@@ -25,38 +25,44 @@ used as (
     group by pod_key, hour
 ),
 
-held as (
+-- Materialized, so that a span is worked out once and not wherever its length is asked for.
+spanned as materialized (
     select
         pod_segment.pod_key,
         pod_segment.node_key,
-        hour.hour,
-        pod_segment.during * hour.span as during,
         coalesce(pod_segment.cpu_request_cores, 0) as cpu_request_cores,
         coalesce(pod_segment.memory_request_bytes, 0) as memory_request_bytes,
-        coalesce(pod_segment.gpu_request, 0) as gpu_request
+        coalesce(pod_segment.gpu_request, 0) as gpu_request,
+        hour.hour,
+        pod_segment.during * hour.span as during
     from core.pod_segment
     join hour on hour.span && pod_segment.during
     where pod_segment.stage_id = :stage_id and pod_segment.is_holding
 ),
 
+held as materialized (
+    select
+        spanned.*,
+        core.seconds(spanned.during) as seconds,
+        tstzmultirange(spanned.during) * used.cpu_covered as cpu_used_during,
+        tstzmultirange(spanned.during) * used.memory_covered as memory_used_during
+    from spanned
+    left join used using (pod_key, hour)
+),
+
 requested as (
     select
-        held.pod_key,
-        held.hour,
-        (array_agg(held.node_key order by upper(held.during) desc))[1] as node_key,
-        sum(core.seconds(held.during)) as seconds,
-        sum(held.cpu_request_cores * core.seconds(held.during)) as cpu_request_core_seconds,
-        sum(
-            held.cpu_request_cores * core.seconds(tstzmultirange(held.during) * used.cpu_covered)
-        ) as cpu_request_used_core_seconds,
-        sum(held.memory_request_bytes * core.seconds(held.during)) as memory_request_byte_seconds,
-        sum(
-            held.memory_request_bytes * core.seconds(tstzmultirange(held.during) * used.memory_covered)
-        ) as memory_request_used_byte_seconds,
-        sum(held.gpu_request * core.seconds(held.during)) as gpu_request_gpu_seconds
+        pod_key,
+        hour,
+        (array_agg(node_key order by upper(during) desc))[1] as node_key,
+        sum(seconds) as seconds,
+        sum(cpu_request_cores * seconds) as cpu_request_core_seconds,
+        sum(cpu_request_cores * core.seconds(cpu_used_during)) as cpu_request_used_core_seconds,
+        sum(memory_request_bytes * seconds) as memory_request_byte_seconds,
+        sum(memory_request_bytes * core.seconds(memory_used_during)) as memory_request_used_byte_seconds,
+        sum(gpu_request * seconds) as gpu_request_gpu_seconds
     from held
-    left join used using (pod_key, hour)
-    group by held.pod_key, held.hour
+    group by pod_key, hour
 ),
 
 seat as (

@@ -7,7 +7,7 @@ once, in a row whose container is "". Rows carry no interval yet (`stated`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -65,10 +65,11 @@ def cadvisor_readings(
     Knows the labels of before and after Kubernetes 1.16. Where CPU comes per core, the cores are added
     unless a total stands beside them.
     """
-    containers: dict[tuple[str, ...], Row] = {}
-    networks: dict[tuple[str, ...], Row] = {}
-    cores: dict[tuple[str, ...], Decimal] = {}
-    for sample in parse(body, {*CADVISOR, *NETWORK}, "container_stats", rejects):
+    containers: dict[tuple[str, str, str, str], Row] = {}
+    networks: dict[tuple[str, str, str], Row] = {}
+    began: dict[tuple[str, str, str], datetime | None] = {}
+    cores: dict[tuple[str, str, str, str], Decimal] = {}
+    for sample in _samples(body, {*CADVISOR, *NETWORK}, rejects):
         labels = sample.labels
         pod = labels.get("pod") or labels.get("pod_name") or ""
         namespace = labels.get("namespace") or ""
@@ -89,9 +90,11 @@ def cadvisor_readings(
                 continue
             row = networks.setdefault((namespace, pod, path), {**where, "container": ""})
             column = NETWORK[sample.name]
-            row[column] = row.get(column, Decimal(0)) + _counter(sample)
+            row[column] = row.get(column, Decimal(0)) + sample.value
             continue
         if container in ("", PAUSE):
+            if sample.name == "container_start_time_seconds":
+                began[(namespace, pod, path)] = _moment(sample.value)
             continue
         key = (namespace, pod, container, path)
         row = containers.get(key) or containers.setdefault(
@@ -101,13 +104,16 @@ def cadvisor_readings(
         if column == "started_at":
             row[column] = _moment(sample.value)
         elif column == "cpu_seconds_total" and labels.get("cpu", "total") != "total":
-            cores[key] = cores.get(key, Decimal(0)) + _counter(sample)
+            cores[key] = cores.get(key, Decimal(0)) + sample.value
         elif column == "memory_limit_bytes":
             row[column] = sample.value if 0 < sample.value < UNLIMITED_FROM else None
         else:
-            row[column] = _counter(sample)
+            row[column] = sample.value
             if column == "cpu_seconds_total":
                 row["sampled_at"] = where["sampled_at"]
+    for sandbox, moment in began.items():
+        if sandbox in networks:
+            networks[sandbox]["started_at"] = moment
     for key, value in cores.items():
         containers[key].setdefault("cpu_seconds_total", value)
     alive = _latest(containers.values(), lambda r: (r["namespace"], r["pod"], r["container"]))
@@ -124,9 +130,9 @@ def syscall_readings(
     """
     found: dict[tuple[str, str | None], Row] = {}
     counts: dict[tuple[str, str | None], dict[str, Decimal]] = {}
-    for sample in parse(body, SYSCALLS, "container_stats", rejects):
+    for sample in _samples(body, SYSCALLS, rejects):
         seat = seat_of(sample.labels.get("cgroup", ""))
-        if seat is None or not sample.labels.get("syscall"):
+        if seat is None or not seat.container_id or not sample.labels.get("syscall"):
             continue
         found.setdefault(
             seat,
@@ -139,7 +145,7 @@ def syscall_readings(
         )
         names = counts.setdefault(seat, {})
         syscall = sample.labels["syscall"]
-        names[syscall] = names.get(syscall, Decimal(0)) + _counter(sample)
+        names[syscall] = names.get(syscall, Decimal(0)) + sample.value
     for seat_key, row in found.items():
         row["syscalls_total"] = counts[seat_key]
     return list(found.values())
@@ -150,23 +156,22 @@ def gpu_readings(
 ) -> list[Row]:
     """Utilisation, memory and energy per GPU or MIG instance, and the container that has it.
 
-    Instances of one GPU share its UUID: the device is UUID/instance. A device nobody has is left out.
+    Instances of one GPU share its UUID: the device is UUID/instance. A device nobody has stands without
+    a pod.
     """
     found: dict[tuple[str, ...], Row] = {}
-    for sample in parse(body, DCGM, "container_stats", rejects):
+    for sample in _samples(body, DCGM, rejects):
         labels = sample.labels
         pod = labels.get("pod") or labels.get("exported_pod") or ""
         namespace = labels.get("namespace") or labels.get("exported_namespace") or ""
         container = labels.get("container") or labels.get("exported_container") or ""
-        if not pod or not namespace:
-            continue
         device = labels.get("UUID") or labels.get("uuid") or labels.get("gpu", "")
         instance = labels.get("GPU_I_ID", "")
         row = found.setdefault(
             (namespace, pod, container, device, instance),
             {
-                "namespace": namespace,
-                "pod": pod,
+                "namespace": namespace or None,
+                "pod": pod or None,
                 "container": container,
                 "device": f"{device}/{instance}" if instance else device,
                 "node": node or labels.get("Hostname"),
@@ -178,7 +183,7 @@ def gpu_readings(
         column, unit = DCGM[sample.name]
         if column == "gpu_energy_joules_total" and instance:
             continue  # the whole card's, repeated by each instance
-        row.setdefault(column, _counter(sample) * unit)
+        row.setdefault(column, sample.value * unit)
     return list(found.values())
 
 
@@ -266,7 +271,9 @@ def summary_readings(
             pod = _POD_STATS.decode(raw)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             text = bytes(raw)[:2000].decode("utf-8", "replace").replace("\0", "\ufffd")
-            rejects.append(Reject("container_stats", "?", f"not a pod's statistics: {error}.", text))
+            rejects.append(
+                Reject("container_stats", "?", f"not a pod's statistics: {error}.", text)
+            )
             continue
         where = {
             "uid": pod.pod_ref.uid or None,
@@ -319,22 +326,14 @@ def _summary_network(network: _Network, scraped_at: datetime) -> Row | None:
 
 
 def with_syscalls(readings: list[Row], syscalls: Iterable[Row]) -> list[Row]:
-    """`readings` and the syscalls of the containers among them, as rows of their own time.
-
-    Syscalls of a container that no reading names are dropped: nobody could say whose they are.
-    """
-    by_id = {row["container_id"]: row for row in readings if row.get("container_id")}
-    named = []
-    for row in syscalls:
-        owner = by_id.get(row["container_id"])
-        if owner is None:
-            continue
-        named.append(
-            row
-            | {name: owner[name] for name in ("uid", "namespace", "pod", "container")}
-            | {"device": "syscalls"}
-        )
-    return [*readings, *named]
+    """`readings`, each container with its syscalls; one that no reading names is nobody's."""
+    by_id = {row["container_id"]: row["syscalls_total"] for row in syscalls}
+    return [
+        row | {"syscalls_total": by_id[row["container_id"]]}
+        if row.get("container_id") in by_id
+        else row
+        for row in readings
+    ]
 
 
 def stated(readings: Iterable[Row], cell: Window) -> list[Row]:
@@ -374,10 +373,15 @@ def _age(row: Row) -> tuple[datetime, datetime]:
     return (row.get("started_at") or EPOCH, row["sampled_at"])
 
 
-def _counter(sample: Sample) -> Decimal:
-    if sample.value < 0:
-        raise BadDataError(f"{sample.name} is {sample.value}, below zero.")
-    return sample.value
+def _samples(body: bytes, names: Collection[str], rejects: list[Reject]) -> Iterator[Sample]:
+    """The samples of `names`; one below zero is a reject."""
+    for sample in parse(body, names, "container_stats", rejects):
+        if sample.value < 0:
+            who = f"{sample.labels.get('namespace', '')}/{sample.labels.get('pod', '')}"
+            reason = f"{sample.name} is {sample.value}, below zero."
+            rejects.append(Reject("container_stats", who[:512], reason))
+            continue
+        yield sample
 
 
 def _whole(value: int | None) -> Decimal | None:

@@ -27,6 +27,7 @@ from kubetally.sources.kubernetes.objects import (
     OwnerReference,
     Pod,
     Quantity,
+    Service,
     Volume,
 )
 from kubetally.sources.quantity import parse_quantity, plain, plain_quantity
@@ -124,8 +125,9 @@ def pod_rows(pod: Pod, cell: Window) -> PodFacts:
     begin = cell.start if bound is None or bound < cell.start else bound
     ended = cell.end
     if phase in TERMINAL_PHASES:
-        # Without any trace of the end it was not seen alive in this cell: it holds nothing.
-        ended = min(max(finished_at(pod) or begin, begin), cell.end)
+        # Without any trace of the end it was not seen alive in this cell, and without a node it
+        # never held anything.
+        ended = min(max(finished_at(pod) or begin, begin), cell.end) if node else begin
     life = Life(uid, node, begin, ended if node else begin)
     if begin >= cell.end:
         return PodFacts([], life)
@@ -383,6 +385,35 @@ def claim_rows(claim: Claim, cell: Window) -> list[Row]:
             "phase": status.phase if status else None,
             "capacity_bytes": _stated(((status.capacity if status else None) or {}).get("storage")),
             "labels": strings_json(metadata.labels),
+        }
+    ]
+
+
+def load_balancer_rows(service: Service, cell: Window) -> list[Row]:
+    """The load balancer in front of a service over `cell`; none for services of other types."""
+    metadata, spec, status = service.metadata, service.spec, service.status
+    if not metadata.name or not metadata.namespace:
+        raise BadDataError("the service has no name or no namespace.")
+    if spec is None or spec.type != "LoadBalancer":
+        return []
+    created = metadata.creation_timestamp
+    begin = cell.start if created is None or created < cell.start else created
+    if begin >= cell.end:
+        return []
+    ingress = (status.load_balancer.ingress if status and status.load_balancer else None) or ()
+    addresses = [each.ip or each.hostname for each in ingress if each.ip or each.hostname]
+    return [
+        {
+            "start_at": begin,
+            "end_at": cell.end,
+            "uid": metadata.uid or _synthetic_uid(metadata.namespace, metadata.name, created),
+            "namespace": metadata.namespace,
+            "service": metadata.name,
+            "address": addresses[0] if addresses else None,
+            "ports": str(len(spec.ports or ())),
+            "load_balancer_class": spec.load_balancer_class or None,
+            "labels": strings_json(metadata.labels),
+            "annotations": annotations_json(metadata.annotations),
         }
     ]
 

@@ -219,6 +219,35 @@ class Claim(Record):
     status: ClaimStatus | None = None
 
 
+class ServicePort(Record):
+    port: int | None = None
+
+
+class ServiceSpec(Record):
+    type: str | None = None
+    load_balancer_class: str | None = None
+    ports: list[ServicePort] | None = None
+
+
+class Ingress(Record):
+    ip: str | None = None
+    hostname: str | None = None
+
+
+class LoadBalancerStatus(Record):
+    ingress: list[Ingress] | None = None
+
+
+class ServiceStatus(Record):
+    load_balancer: LoadBalancerStatus | None = None
+
+
+class Service(Record):
+    metadata: Metadata
+    spec: ServiceSpec | None = None
+    status: ServiceStatus | None = None
+
+
 class ContainerMetrics(Record):
     name: str | None = None
     usage: Quantities | None = None

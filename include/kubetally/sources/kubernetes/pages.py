@@ -58,6 +58,7 @@ NODES = Resource("nodes", file_stem="nodes")
 PODS = Resource("pods", file_stem="pods")
 VOLUMES = Resource("persistentvolumes", file_stem="persistentvolumes")
 CLAIMS = Resource("persistentvolumeclaims", file_stem="persistentvolumeclaims")
+SERVICES = Resource("services", file_stem="services")
 METRICS_GROUP = "metrics.k8s.io"
 POD_METRICS = Resource("pods", METRICS_GROUP, "v1beta1", file_stem="metrics.k8s.io-pods")
 

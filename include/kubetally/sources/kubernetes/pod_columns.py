@@ -69,7 +69,7 @@ class PodColumns:
     """Collects pods and gives them as a frame. What it worked out is kept from page to page."""
 
     def __init__(self, cell: Window) -> None:
-        self._cell = cell
+        self._start, self._end = cell.start, cell.end
         self._surely_bound_before = cell.start - CLOCK_SKEW
         self._requests: dict[tuple[object, ...], _Cells] = {}
         self._workloads: dict[tuple[object, ...], _Cells] = {}
@@ -91,8 +91,8 @@ class PodColumns:
     def __len__(self) -> int:
         return len(self._uids)
 
-    def add(self, pod: PodOutline) -> facts.Life:
-        """Takes the pod's statements in and gives its life.
+    def add(self, pod: PodOutline) -> None:
+        """Takes the pod's statements in.
 
         Raises BadDataError, msgspec.DecodeError or ValueError where the pod needs a closer look.
         """
@@ -100,7 +100,7 @@ class PodColumns:
         namespace, name, uid = metadata.namespace, metadata.name, metadata.uid
         if not namespace or not name or not uid or spec is None or status is None:
             raise BadDataError("an unusual pod.")
-        start, end = self._cell.start, self._cell.end
+        start, end = self._start, self._end
         node, phase = spec.node_name or None, status.phase or None
 
         bound = metadata.creation_timestamp
@@ -113,42 +113,44 @@ class PodColumns:
         begin = start if bound is None or bound < start else bound
         if begin >= end:
             raise BadDataError("a pod of a later time.")
-        ended = end
         is_terminal = phase == "Succeeded" or phase == "Failed"
-        if is_terminal:
-            ended = min(max(_finished_at(status) or begin, begin), end)
+        ended = end
+        if is_terminal:  # one that never sat on a node held nothing
+            ended = min(max(_finished_at(status) or begin, begin), end) if node else begin
 
         # Lists come sorted by namespace and name: the pod before is likely a sibling.
         before = self._before
         if before is not None and _are_alike(pod, before):
             template = self._template_before
         else:
-            template = self._template(pod)
+            template = self._template_before = self._template(pod)
         if before is not None and metadata.annotations == before.metadata.annotations:
             note = self._note_before
         else:
             note = self._note_before = self._note(bytes(metadata.annotations))
-        if self._is_plain:
-            self._before, self._template_before = pod, template
-        else:
-            self._before = None
+        self._before = pod if self._is_plain else None
 
-        spans: list[tuple[datetime, datetime, str | None]] = [(begin, ended, phase)]
-        if is_terminal:
-            spans = [(begin, ended, "Running")] if node and begin < ended else []
-            if ended < end:
-                spans.append((ended, end, phase))
-        for span in spans:
-            state = (*span, namespace, node, spec.host_network)
-            number = self._states.number.get(state)
-            if number is None:
-                number = self._states.new(state, (*state[:5], bool(spec.host_network)))
-            self._states.rows.append(number)
-            self._templates.rows.append(template)
-            self._notes.rows.append(note)
-            self._uids.append(uid)
-            self._names.append(name)
-        return facts.Life(uid, node, begin, ended if node else begin)
+        place = (namespace, node, bool(spec.host_network))
+        if not is_terminal:
+            self._state((begin, end, phase, *place), uid, name, template, note)
+            return
+        if node and begin < ended:
+            self._state((begin, ended, "Running", *place), uid, name, template, note)
+        if ended < end:
+            self._state((ended, end, phase, *place), uid, name, template, note)
+
+    def _state(
+        self, state: tuple[object, ...], uid: str, name: str, template: int, note: int
+    ) -> None:
+        states = self._states
+        number = states.number.get(state)
+        if number is None:
+            number = states.new(state, state)
+        states.rows.append(number)
+        self._templates.rows.append(template)
+        self._notes.rows.append(note)
+        self._uids.append(uid)
+        self._names.append(name)
 
     def take(self) -> pl.DataFrame:
         """The rows of the pods added since the last call."""

@@ -25,6 +25,7 @@ from kubetally.sources.kubernetes.objects import (
     Page,
     Pod,
     PodMetrics,
+    Service,
     Volume,
     decode_items,
     reject,
@@ -35,18 +36,20 @@ from kubetally.sources.kubernetes.pages import (
     NODES,
     POD_METRICS,
     PODS,
+    SERVICES,
     VOLUMES,
     Resource,
 )
 from kubetally.sources.kubernetes.pod_columns import PodColumns
-from kubetally.sources.rows import Batch, Collected, Dataset, Gap, Reject, frame
+from kubetally.sources.rows import COST_DATASETS, Batch, Collected, Dataset, Gap, Reject, frame
 from kubetally.windows import Window, iso
 
 T = TypeVar("T")
 Pages = Callable[[Resource], Iterable[Page]]
 
-DATASETS: tuple[Dataset, ...] = ("pod", "node", "usage", "namespace", "volume")
+DATASETS: tuple[Dataset, ...] = (*COST_DATASETS, "load_balancer")
 SEALED_ROWS = 8192
+USAGE_AT_ONCE = 2048
 
 
 def collect_snapshot(
@@ -71,6 +74,7 @@ def collect_snapshot(
         "pod": reader.pods,  # before usage, which is joined to them
         "volume": reader.volumes,
         "usage": reader.usage,
+        "load_balancer": reader.load_balancers,
     }
     for dataset, read in reads.items():
         rows = _Rows(dataset)
@@ -175,19 +179,6 @@ class _Rows:
         self._open = []
 
 
-def _keep(
-    lives: dict[tuple[str, str], facts.Life],
-    namespace: str | None,
-    name: str | None,
-    life: facts.Life,
-) -> None:
-    """Names are reused: usage told by name belongs to the pod that lives on."""
-    key = (namespace or "", name or "")
-    known = lives.get(key)
-    if known is None or (life.end, life.start, life.uid) > (known.end, known.start, known.uid):
-        lives[key] = life
-
-
 class _Rejecting:
     def __init__(self, rows: _Rows, raw: msgspec.Raw) -> None:
         self._rows = rows
@@ -215,7 +206,7 @@ class _Reader:
     def __init__(self, pages: Pages, cell: Window) -> None:
         self._pages = pages
         self._cell = cell
-        self._lives: dict[tuple[str, str], facts.Life] | None = None  # None = pods not known
+        self._lives: Lives | None = None  # None = pods not known
 
     def namespaces(self, rows: _Rows) -> None:
         for namespace, raw in rows.read(self._pages(NAMESPACES), Namespace):
@@ -231,18 +222,18 @@ class _Reader:
                     rows.add(found, is_later=not found)
 
     def pods(self, rows: _Rows) -> None:
-        lives: dict[tuple[str, str], facts.Life] = {}
         columns = PodColumns(self._cell)
         decoder = msgspec.json.Decoder(Pod)
+        later: dict[tuple[str, str], facts.Life] = {}
 
         def start_over() -> None:
-            lives.clear()
             columns.drop()
+            later.clear()
 
         for page in rows.pages(self._pages(PODS), on_start=start_over):
             unusual: Sequence[msgspec.Raw] = page.items
             if page.outlines is not None:
-                unusual = self._outlined_pods(page, columns, rows, lives)
+                unusual = self._outlined_pods(page, columns, rows)
                 if len(columns) >= SEALED_ROWS:
                     rows.add_frame(columns.take())
             for pod, raw in decode_items(unusual, decoder, "pod", rows.rejects):
@@ -255,35 +246,28 @@ class _Reader:
                         rows.rejects.append(
                             reject("pod", raw, f"it also asks for {', '.join(found.left_out)}.")
                         )
-                    _keep(lives, pod.metadata.namespace, pod.metadata.name, found.life)
+                    if not found.rows:
+                        later[pod.metadata.namespace or "", pod.metadata.name or ""] = found.life
         rows.add_frame(columns.take())
-        self._lives = lives
+        self._lives = Lives(rows.frame(), later)
 
-    def _outlined_pods(
-        self,
-        page: Page,
-        columns: PodColumns,
-        rows: _Rows,
-        lives: dict[tuple[str, str], facts.Life],
-    ) -> Sequence[msgspec.Raw]:
+    def _outlined_pods(self, page: Page, columns: PodColumns, rows: _Rows) -> Sequence[msgspec.Raw]:
         """Takes the ordinary pods of a page into `columns`; gives the bytes of the others."""
         unusual: list[int] = []
         deferred: set[str] = set()
         seen = rows.seen
         for position, pod in enumerate(page.outlines or ()):
-            metadata = pod.metadata
-            uid = metadata.uid
+            uid = pod.metadata.uid
             if not uid or uid in seen or uid in deferred:
                 unusual.append(position)
                 continue
             try:
-                life = columns.add(pod)
+                columns.add(pod)
             except (KubetallyError, ArithmeticError, ValueError, msgspec.DecodeError):
                 unusual.append(position)
                 deferred.add(uid)  # of two with one uid the first counts, whichever way it is read
                 continue
             seen.add(uid)
-            _keep(lives, metadata.namespace, metadata.name, life)
         if not unusual:
             return ()
         items = page.raw_items()
@@ -315,11 +299,56 @@ class _Reader:
             if not claim.spec or claim.spec.volume_name not in bound:
                 rows.add(own_rows[key])
 
+    def load_balancers(self, rows: _Rows) -> None:
+        for service, raw in rows.read(self._pages(SERVICES), Service):
+            if rows.is_new(service.metadata.uid, raw):
+                with rows.rejecting(raw):
+                    rows.add(facts.load_balancer_rows(service, self._cell))
+
     def usage(self, rows: _Rows) -> None:
-        lives = self._lives
-        for pod, raw in rows.read(self._pages(POD_METRICS), PodMetrics):
-            metadata = pod.metadata
-            life = lives.get((metadata.namespace or "", metadata.name or "")) if lives else None
+        waiting: list[tuple[PodMetrics, msgspec.Raw]] = []
+        for told in rows.read(self._pages(POD_METRICS), PodMetrics, on_start=waiting.clear):
+            waiting.append(told)
+            if len(waiting) >= USAGE_AT_ONCE:
+                self._use(rows, waiting)
+                waiting.clear()
+        self._use(rows, waiting)
+
+    def _use(self, rows: _Rows, told: list[tuple[PodMetrics, msgspec.Raw]]) -> None:
+        names = [(pod.metadata.namespace or "", pod.metadata.name or "") for pod, _ in told]
+        lives = self._lives.of(names) if self._lives else {}
+        for name, (pod, raw) in zip(names, told, strict=True):
             for container in pod.containers or ():
                 with rows.rejecting(raw):
-                    rows.add(facts.usage_rows(metadata, container, life, self._cell))
+                    life = lives.get(name)
+                    rows.add(facts.usage_rows(pod.metadata, container, life, self._cell))
+
+
+class Lives:
+    """Who a (namespace, pod) is and when it held its request, by the rows that state it.
+
+    Names are reused: usage told by name belongs to the pod that lives on. `later` are pods that began
+    after the cell and so are not stated.
+    """
+
+    def __init__(self, pods: pl.DataFrame, later: dict[tuple[str, str], facts.Life]) -> None:
+        self._pods = pods.select("namespace", "pod", "uid", "node", "phase", "start_at", "end_at")
+        self._later = later
+
+    def of(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], facts.Life]:
+        """The lives of these; names that no pod bears are left out."""
+        asked = pl.DataFrame(names, schema={"namespace": pl.String, "pod": pl.String}, orient="row")
+        told = self._pods.join(asked, on=["namespace", "pod"], how="semi")
+        best: dict[tuple[str, str], tuple[bool, facts.Life]] = {}
+        for namespace, pod, uid, node, phase, start, end in told.iter_rows():
+            is_holding = node is not None and phase not in facts.TERMINAL_PHASES
+            found = (is_holding, facts.Life(uid, node, start, end if is_holding else start))
+            known = best.get((namespace, pod))
+            if known is None or _rank(*found) > _rank(*known):
+                best[namespace, pod] = found
+        lives = {name: self._later[name] for name in names if name in self._later}
+        return lives | {name: life for name, (_, life) in best.items()}
+
+
+def _rank(is_holding: bool, life: facts.Life) -> tuple[object, ...]:
+    return (is_holding, life.end, life.start, life.uid)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import polars as pl
@@ -67,6 +67,14 @@ class Samples:
 
 
 EMPTY = pl.DataFrame(schema={"series": pl.UInt32, "at": pl.Int64, "text": pl.String})
+
+
+class Server(Protocol):
+    """Whoever can be asked for samples: a Prometheus, or answers stored before."""
+
+    def samples(self, selector: str, start_ms: int, end_ms: int) -> Samples: ...
+
+    def count_now(self, selector: str) -> int | None: ...
 
 
 @dataclass

@@ -7,22 +7,21 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import get_args
 
 import polars as pl
 
 from kubetally.config import SourceConfig
 from kubetally.errors import KubetallyError
 from kubetally.sources.prometheus import datasets
-from kubetally.sources.prometheus.client import Prometheus, Samples
+from kubetally.sources.prometheus.client import Samples, Server
 from kubetally.sources.prometheus.families import INTERVALS, Family, Heard, hear
 from kubetally.sources.prometheus.intervals import Rhythm, union
 from kubetally.sources.prometheus.queries import Query, Selector, table
 from kubetally.sources.prometheus.usage import usage_of
-from kubetally.sources.rows import SCHEMAS, Batch, Collected, Dataset, Gap, Reject
+from kubetally.sources.rows import COST_DATASETS, SCHEMAS, Batch, Collected, Dataset, Gap, Reject
 from kubetally.windows import HOUR, Window, floor
 
-DATASETS: tuple[Dataset, ...] = get_args(Dataset)
+DATASETS = COST_DATASETS
 _MILLISECOND = timedelta(milliseconds=1)
 
 # One answer is asked to hold at most about this many samples (some 200 MB while it is read).
@@ -51,7 +50,7 @@ NO_PODS = pl.DataFrame(schema=dict.fromkeys(("namespace", "pod", "uid"), pl.Stri
 class Collector:
     """One collection of one window from one server."""
 
-    server: Prometheus
+    server: Server
     source: SourceConfig
     overrides: Mapping[str, str] | None = None
     _gaps: list[Gap] = field(default_factory=list, init=False)

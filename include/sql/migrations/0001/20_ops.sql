@@ -10,7 +10,7 @@ comment on column core.cluster.cluster is 'Name from include/config/clusters.yam
 create table ops.load (
     load_id bigint generated always as identity primary key,
     cluster_key smallint not null references core.cluster,
-    dataset text not null check (dataset in ('pod', 'node', 'usage', 'namespace', 'volume')),
+    dataset text not null check (dataset in ('pod', 'node', 'usage', 'namespace', 'volume', 'load_balancer', 'container_stats')),
     source text not null,
     source_rank smallint not null,
     during tstzrange not null,
@@ -27,8 +27,8 @@ create index load_by_window on ops.load using gist (cluster_key, dataset, during
 comment on table ops.load is 'One landing: one dataset of one cluster, source and window (never across a UTC midnight).';
 comment on column ops.load.load_id is 'Key; raw rows carry it.';
 comment on column ops.load.cluster_key is 'Which cluster.';
-comment on column ops.load.dataset is 'pod, node, usage, namespace or volume.';
-comment on column ops.load.source is 'prometheus, kubernetes or files.';
+comment on column ops.load.dataset is 'pod, node, usage, namespace, volume, load_balancer or container_stats.';
+comment on column ops.load.source is 'prometheus, kubernetes, files or kubelet.';
 comment on column ops.load.source_rank is 'Precedence of the source in clusters.yaml; 0 comes first.';
 comment on column ops.load.during is 'The window that was asked for.';
 comment on column ops.load.covered is 'The parts of the window the source could speak for.';
@@ -222,6 +222,7 @@ begin
     if parent::text not in (
         'raw.pod_interval', 'raw.node_interval', 'raw.usage_interval', 'raw.namespace_interval',
         'raw.volume_interval', 'core.pod_hour', 'core.node_hour', 'core.container_hour',
+        'raw.load_balancer_interval', 'raw.container_stats_interval', 'core.container_stats_hour',
         'mart.cost_hour'
     ) then
         raise exception 'no partitions are kept for %', parent;

@@ -3,7 +3,7 @@ create table mart.cost_hour (
     stage_id bigint not null,
     cluster_key smallint not null,
     hour timestamptz not null,
-    cost_model_key smallint not null references core.cost_model,
+    cost_model_key smallint not null,
     revision integer not null,
     line text not null check (line in (
         'workload', 'system', 'idle', 'overcommit', 'uncovered', 'shared', 'unmounted', 'unpriced',
@@ -172,6 +172,7 @@ begin atomic
     where pod_hour.stage_id = of_stage
         and pod_hour.hour >= from_hour
         and pod_hour.hour < to_hour
+        and price.price_per_hour is null
         and price.cpu_price_per_hour is not null
         and price.memory_price_per_hour is not null
         and (pod_hour.gpu_request_gpu_seconds = 0 or price.gpu_price_per_hour is not null);

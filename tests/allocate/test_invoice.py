@@ -133,3 +133,25 @@ def test_what_is_published_is_what_was_staged(scene):
     published = publish_stage(scene)
     assert (published.hours, published.rows) == (2, len(INVOICE))
     assert published_lines("invoice") == lines_of(scene)
+
+
+# Prices per hour in units of 1e-19, ten of which are the smallest unit of money; and who gets the units.
+TIES = {
+    "half a unit each: CPU comes first": ((5, 5, 0), (1, 0, 0)),
+    "GPU comes before memory": ((0, 5, 5), (0, 0, 1)),
+    "CPU comes before GPU": ((5, 0, 5), (1, 0, 0)),
+    "two units for three thirds": ((5, 5, 5), (1, 0, 1)),
+    "the larger remainder comes first": ((1, 5, 4), (0, 1, 0)),
+    "whole units stay where they are": ((10, 15, 5), (1, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("tenths, units", TIES.values(), ids=TIES)
+def test_a_cost_is_cut_by_largest_remainder_and_ties_by_name(warehouse, tenths, units):
+    configure()
+    cluster = cluster_of("tie")
+    land_said(cluster, Said(hours("10:00", "11:00"), {"node": [node("n", span("10:00", "11:00"))]}))
+    price = tuple(f"{amount}e-19" for amount in tenths)
+    (idle,) = lines_of(stage_window(cluster, hours("10:00", "11:00"), {"uid-n": price}))
+    found = (idle.cpu_cost, idle.memory_cost, idle.gpu_cost)
+    assert found == tuple(Decimal(n).scaleb(-18) for n in units)

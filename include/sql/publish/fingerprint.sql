@@ -1,5 +1,6 @@
 -- What a window is computed from: the content of the loads that speak for it, and for which parts.
--- Two windows with the same fingerprint stage the same rows; ids and arrival do not matter.
+-- Ids and arrival do not matter. Only the window is fenced: what else of its UTC days a stage looks at
+-- (nodes on both sides of a silence, whose name a node bears) is settled by the daily run.
 select
     encode(sha256(convert_to(
         coalesce(string_agg(said.content, E'\n' order by said.content collate "C"), ''), 'UTF8'

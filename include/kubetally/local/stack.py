@@ -98,8 +98,14 @@ class Stack:
         return airflow.with_login(base, METADATA, self.secrets[METADATA], METADATA)
 
     def start_postgres(self) -> None:
-        """Starts the embedded server unless settings name another."""
-        if self.settings.embedded:
+        """Starts the embedded server unless settings name another.
+
+        Airflow's parts do not all survive the loss of their database, and some look healthy for a
+        while: an Airflow that outlived the server is stopped, for `start_airflow` to begin anew.
+        """
+        if self.settings.embedded and not self.server.is_running():
+            if self.airflow.is_running():
+                self.airflow.stop()
             self.server.start()
 
     def migrate(self) -> None:

@@ -18,12 +18,17 @@ from allocate.scene import (
     DAY_PRICES,
     NOW,
     RESOURCE_MODEL,
+    Said,
     a_day,
     cluster_of,
     configure,
+    hours,
     land_said,
     lines_of,
+    namespace,
+    pod,
     query,
+    span,
     stage_window,
 )
 from kubetally.allocate.models import BasePrice, CostModel, ModelVersion, load_models
@@ -274,6 +279,43 @@ def test_an_owner_applies_for_its_dates(warehouse):
     land_said(cluster, a_day())
     lines = lines_of(stage_window(cluster, A_DAY, DAY_PRICES))
     assert {line.owner for line in lines if line.pod} == {"now", "unowned"}
+
+
+def test_an_hour_belongs_to_whom_its_last_label_names(warehouse):
+    """Validity changes on the hour: a pod, or a namespace, that changes hands within one."""
+    configure(
+        [
+            OwnerEntry(namespace="shop", label="team"),
+            OwnerEntry(label="team", label_of="namespace"),
+        ]
+    )
+    cluster = cluster_of("c")
+    window = hours("10:00", "13:00")
+    before, after = span("10:00", "11:20"), span("11:20", "13:00")
+    rows = {
+        "pod": [
+            pod("mine", before, node="n", labels='{"team": "red"}'),
+            pod("mine", after, node="n", labels='{"team": "blue"}'),
+            pod("theirs", span("10:00", "13:00"), node="n", namespace="lab"),
+        ],
+        "namespace": [
+            namespace("lab", before, '{"team": "green"}'),
+            namespace("lab", after, '{"team": "gold"}'),
+        ],
+    }
+    land_said(cluster, Said(window, rows))
+    owners = {
+        (line.pod, line.hour.hour): line.owner
+        for line in lines_of(stage_window(cluster, window, {}))
+    }
+    assert owners == {
+        ("uid-mine", 10): "red",
+        ("uid-mine", 11): "blue",
+        ("uid-mine", 12): "blue",
+        ("uid-theirs", 10): "green",
+        ("uid-theirs", 11): "gold",
+        ("uid-theirs", 12): "gold",
+    }
 
 
 BAD_OWNERS = {

@@ -150,7 +150,7 @@ def in_order(pair: tuple[datetime, datetime]) -> Span:
 @st.composite
 def lives(draw: Draw, window: Window) -> list[Span]:
     """A life in the window in up to three pieces, adjacent or with holes between them."""
-    if draw(st.integers(0, 3)):
+    if draw(st.integers(0, 1)):
         edges = [window.start, window.end]
     else:
         edges = sorted(draw(st.sets(moments(window), min_size=2, max_size=4)))

@@ -261,6 +261,18 @@ def test_usage_without_a_uid_belongs_to_the_pod_that_lived_then(warehouse):
     }
 
 
+def test_usage_that_spans_two_pods_of_a_name_belongs_to_the_one_it_overlaps_most(warehouse):
+    rows = {
+        "pod": [
+            pod("job", span("10:03", "10:06"), uid="uid-short", node="n"),
+            pod("job", span("10:06", "10:20"), uid="uid-long", node="n"),
+        ],
+        "usage": [usage("job", span("10:00", "10:10"), cpu="5", uid=None)],
+    }
+    found = pod_hours(staged(Said(TEN, rows)))
+    assert found["long", "10:00"].cpu_used_core_seconds == 5
+
+
 # --- usage ----------------------------------------------------------------------------------------
 
 
@@ -276,6 +288,27 @@ def test_a_pods_usage_is_the_sum_of_its_containers_over_the_union_of_their_secon
     assert (hour.cpu_used_core_seconds, hour.cpu_used_covered_seconds) == (150, 2400)
     assert (hour.memory_used_byte_seconds, hour.memory_used_covered_seconds) == (7, 1800)
     assert (hour.cpu_request_core_seconds, hour.cpu_request_used_core_seconds) == (3600, 2400)
+
+
+def test_a_request_is_compared_with_usage_only_while_both_are_known(warehouse):
+    """Held until 10:30, used until 10:45, and nobody knows how much before 10:10."""
+    rows = {
+        "pod": [
+            pod(
+                "p",
+                span("10:00", "10:30"),
+                node="n",
+                cpu_request_cores="2",
+                memory_request_bytes="3",
+            ),
+            pod("p", span("10:30", "11:00"), node="n", cpu_request_cores="2", phase="Succeeded"),
+        ],
+        "usage": [usage("p", span("10:10", "10:45"), cpu="100", memory="200")],
+    }
+    hour = pod_hours(staged(Said(TEN, rows)))["p", "10:00"]
+    assert (hour.cpu_request_core_seconds, hour.cpu_request_used_core_seconds) == (3600, 2400)
+    assert (hour.memory_request_byte_seconds, hour.memory_request_used_byte_seconds) == (5400, 3600)
+    assert (hour.cpu_used_covered_seconds, hour.memory_used_covered_seconds) == (2100, 2100)
 
 
 def test_usage_that_another_load_cuts_is_taken_in_proportion(warehouse):

@@ -36,7 +36,7 @@ from kubetally.allocate.models import ModelVersion
 from kubetally.allocate.owners import OwnerEntry
 from kubetally.consolidate.stage import begin, consolidate, find
 from kubetally.errors import ClosedPeriodError, GateError, StaleStageError
-from kubetally.warehouse.connect import engine
+from kubetally.warehouse.connect import engine, run_file
 from kubetally.windows import HOUR, Window
 
 CLUSTER = cluster_of("c", "prometheus", "kubernetes")
@@ -102,6 +102,55 @@ def test_changed_content_changes_the_hash(warehouse):
     land_said(CLUSTER, a_day(cpu_used="9000"), datasets=["usage"])
     after = run_window(CLUSTER)
     assert after.content_sha256 != before.content_sha256
+
+
+NOT_CONTENT = {
+    "stage_id",  # differs from run to run
+    "hour",  # the hash is the hour's own
+    "cluster_key",
+    "revision",
+    "price_snapshot_ids",
+    "cost",  # the sum of its parts
+}
+OTHER_CONTENT = {
+    "line": "'recovery'",
+    "owner": "'somebody-else'",
+    "currency": "'EUR'",
+    "node_key": "(select max(node_key) from core.node)",
+    "pod_key": "(select min(pod_key) from core.pod where namespace = 'lab')",
+    "cost_model_key": "(select max(cost_model_key) from core.cost_model)",
+}
+
+
+def test_the_hash_sees_every_figure_of_a_line(warehouse):
+    configure([SHOP], model=cheap_gpus(), now=LATER)  # so that there is another model version
+    run_window(CLUSTER)
+    columns = {
+        row[0]
+        for row in query(
+            "select attname from pg_attribute where attrelid = 'mart.cost_hour'::regclass"
+            " and attnum > 0 and not attisdropped"
+        )
+    }
+    unseen = []
+    for column in sorted(columns - NOT_CONTENT):
+        value = OTHER_CONTENT.get(column, f"{column} + 0.000000000000000001")
+        with engine("owner").connect() as connection:
+            before = hashes(connection)
+            changed = connection.exec_driver_sql(
+                f"update mart.cost_hour set {column} = {value} where ctid = (select min(ctid)"
+                " from mart.cost_hour where line = 'workload' and hour = '2026-11-03 10:00Z')"
+            )
+            assert changed.rowcount == 1
+            if hashes(connection) == before:
+                unseen.append(column)
+            connection.rollback()
+    assert unseen == []
+
+
+def hashes(connection):
+    window = {"stage_id": 1, "start": A_DAY.start, "end": A_DAY.end}
+    return run_file(connection, "publish/content_hashes.sql", window).all()
 
 
 # --- replacing ------------------------------------------------------------------------------------

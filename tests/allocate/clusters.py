@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,14 @@ from hypothesis import strategies as st
 
 from allocate.oracle import World
 from allocate.scene import DAY, GIB, Price, Row, Said, Span
+from kubetally.allocate.models import (
+    CASCADE,
+    BasePrice,
+    ModelVersion,
+    ResourceBasis,
+    Share,
+    Shares,
+)
 from kubetally.allocate.owners import OwnerEntry
 from kubetally.windows import HOUR, Window
 
@@ -114,7 +123,55 @@ def cases(draw: Draw) -> Case:
     changes = window.start + (length // 2) * HOUR
     prices = {f"node-{n}": draw(price_over(window, changes)) for n in range(len(names))}
     owners = OWNERS[draw(st.sampled_from(sorted(OWNERS)))]
-    return Case(World("", said, ("prometheus", "kubernetes"), prices, owners), window)
+    world = World(
+        "", said, ("prometheus", "kubernetes"), prices, owners, draw(models), draw(headcounts)
+    )
+    return Case(world, window)
+
+
+SHARING_OWNERS = ("team-shop", "research", "red", "somebody-without-pods")
+weights_by_owner = st.dictionaries(
+    st.sampled_from(SHARING_OWNERS),
+    st.sampled_from(("0", "1", "2", "7.25", "0.333333333333333333333")).map(Decimal),
+    min_size=1,
+)
+headcounts = st.fixed_dictionaries({"heads": weights_by_owner, "seats": weights_by_owner})
+shares = st.one_of(
+    st.builds(
+        Share,
+        by=st.sampled_from(("node", "node_pool", "cluster")),
+        weights=st.sampled_from(("", "resource", "cost", "even")),
+    ),
+    st.builds(
+        Share,
+        by=st.sampled_from(("node", "node_pool", "cluster")),
+        shares=weights_by_owner.filter(lambda given: any(given.values())),
+    ),
+    st.builds(
+        Share,
+        by=st.sampled_from(("node", "node_pool", "cluster")),
+        driver=st.sampled_from(("heads", "seats", "unheard-of")),
+    ),
+    st.builds(
+        Share,
+        by=st.just("node_pool"),
+        node_pool_owners=st.dictionaries(
+            st.sampled_from(("", "blue", "green")), st.sampled_from(SHARING_OWNERS), min_size=1
+        ),
+    ),
+)
+bases = st.sampled_from(("max", "max", "requested", "used"))
+models = st.builds(
+    ModelVersion,
+    valid_from=st.just(date(2020, 1, 1)),
+    currency=st.just("USD"),
+    base_price=st.sampled_from(
+        ("opencost", "opencost", "aws", BasePrice(Decimal(1), Decimal(0), Decimal(0)))
+    ),
+    basis=st.one_of(bases, st.builds(ResourceBasis, cpu=bases, memory=bases)),
+    shared_namespaces=st.sampled_from(((), (), ("kube-*",), ("lab", "shop-??"), ("*",))),
+    share=st.builds(Shares, **{line: st.one_of(st.none(), shares) for line in CASCADE}),
+)
 
 
 def price_over(window: Window, changes: datetime) -> st.SearchStrategy[Any]:
@@ -189,7 +246,13 @@ node_facts = st.fixed_dictionaries(
         "gpu_allocatable": st.sampled_from((None, "0", "1")),
         "is_ready": st.booleans(),
         "is_virtual": st.integers(0, 19).map(lambda n: n == 19),
-        "labels": st.just("{}"),
+        "labels": st.sampled_from(
+            (
+                "{}",
+                '{"eks.amazonaws.com/nodegroup": "blue"}',
+                '{"eks.amazonaws.com/nodegroup": "green"}',
+            )
+        ),
     }
 )
 

@@ -11,6 +11,8 @@ warehouse. Time is whole microseconds, quantities are fractions, money is whole 
    to the pod of that name whose life in the hour overlaps most, then the nearest.
 4. Node cost is cut into pools by largest remainder; each pool into lines by truncation, and the closing
    line takes the rest.
+5. A pool with a policy is passed on to those who run workloads: a plus row each, cut by largest
+   remainder, and a minus row per pool row. A resource for which nobody has a weight stays.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -26,6 +28,7 @@ from fractions import Fraction
 from typing import Any
 
 from allocate.scene import GIB, Price, Row, Said
+from kubetally.allocate.models import ModelVersion, Share
 from kubetally.allocate.owners import OwnerEntry
 from kubetally.windows import Window
 
@@ -53,6 +56,7 @@ class Line:
     owner: str
     quantity: Mapping[str, Fraction]
     cost: Mapping[str, Fraction] | None
+    is_distribution: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,17 +74,20 @@ class PodHour:
     node: str
     labels: Mapping[str, str]
     quantity: dict[str, Fraction]
+    is_shared: bool = False
 
 
 @dataclass(frozen=True)
 class World:
-    """All that was said, who comes first, what nodes cost, who pays."""
+    """All that was said, who comes first, what nodes cost, who pays and by which model."""
 
     cluster: str
     said: Sequence[Said]
     precedence: Sequence[str]
     prices: Mapping[str, Price | Sequence[tuple[Window, Price]]]
     owners: Sequence[OwnerEntry] = ()
+    model: ModelVersion | None = None
+    drivers: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)
 
     def lines(self, window: Window) -> list[Line]:
         found: list[Line] = []
@@ -176,7 +183,8 @@ class World:
             if not holding and not used[uid]:
                 continue
             quantity = {
-                name: self._allocated(name, holding, used[uid]) for name in ("cpu", "memory")
+                name: self._allocated(name, holding, used[uid], self._basis(name))
+                for name in ("cpu", "memory")
             }
             quantity["gpu"] = sum(
                 (Fraction(one.row["gpu_request"] or 0) * seconds([one.span]) for one in holding),
@@ -227,8 +235,9 @@ class World:
         name: str,
         holding: Sequence[Stated],
         used: Sequence[tuple[Stated, Mapping[str, Fraction | None]]],
+        basis: str,
     ) -> Fraction:
-        """The request where usage is not known, plus the larger of both where it is."""
+        """The request where usage is not known; where it is, request, use or the larger of both."""
         column = {"cpu": "cpu_request_cores", "memory": "memory_request_bytes"}[name]
         known = union(one.span for one, amounts in used if amounts[name] is not None)
         amount = sum((amounts[name] or Fraction(0) for _, amounts in used), Fraction(0))
@@ -237,11 +246,23 @@ class World:
             request = Fraction(one.row[column] or 0)
             inside += request * seconds(both([one.span], known))
             outside += request * seconds(minus([one.span], known))
-        return outside + max(inside, amount)
+        return outside + {"max": max(inside, amount), "requested": inside, "used": amount}[basis]
+
+    def _basis(self, name: str) -> str:
+        if self.model is None:
+            return "max"
+        basis = self.model.basis
+        return basis if isinstance(basis, str) else getattr(basis, name)
 
     # --- owners ---------------------------------------------------------------------------------
 
+    def is_shared(self, pod: PodHour) -> bool:
+        globs = self.model.shared_namespaces if self.model else ()
+        return any(fnmatchcase(pod.namespace, glob) for glob in globs)
+
     def owner(self, pod: PodHour, hour: int) -> str:
+        if self.is_shared(pod):
+            return "cluster"
         today = (EPOCH + timedelta(microseconds=hour)).date()
         for rule in self.owners:
             if not (rule.valid_from <= today < (rule.valid_until or date.max)):
@@ -300,12 +321,107 @@ class World:
             pods = [pod for pod in pods if pod.node != uid]
             found.extend(self._lines_of_node(hour, moment, uid, life, pods_known, here))
         found.extend(self._pod_line(hour, moment, pod, None) for pod in pods)
-        return found
+        return found + self._distributions(hour, moment, found)
+
+    # --- sharing --------------------------------------------------------------------------------
+
+    def _distributions(self, hour: int, moment: datetime, direct: Sequence[Line]) -> list[Line]:
+        if self.model is None:
+            return []
+        paying = [line for line in direct if line.line == "workload"]
+        found: list[Line] = []
+        for name, policy in self.model.share.given():
+            pools: dict[Any, list[Line]] = defaultdict(list)
+            for line in direct:
+                is_pool = line.line == name and line.owner == "cluster" and line.cost is not None
+                if is_pool and (policy.by == "cluster" or line.node):
+                    pools[self._scope(policy.by, line.node, hour)].append(line)
+            for scope, pool in pools.items():
+                here = [
+                    line
+                    for line in paying
+                    if (policy.by == "cluster" or line.node)
+                    and self._scope(policy.by, line.node, hour) == scope
+                ]
+                found.extend(self._pass_on(moment, name, policy, pool, here, scope))
+        return merged(found)
+
+    def _scope(self, by: str, node: str, hour: int) -> str:
+        if by == "cluster":
+            return ""
+        if by == "node":
+            return node
+        return self.node_pool(node, hour)
+
+    def node_pool(self, node: str, hour: int) -> str:
+        """The pool that the node's labels name at the end of its life in the hour."""
+        lives = [
+            one
+            for one in self.nodes(hour // DAY * DAY)
+            if one.row["uid"] == node and both([one.span], [(hour, hour + HOUR)])
+        ]
+        last = max(lives, key=lambda one: one.span[1])
+        return str(json.loads(last.row["labels"]).get("eks.amazonaws.com/nodegroup", ""))
+
+    def _pass_on(
+        self,
+        moment: datetime,
+        name: str,
+        policy: Share,
+        pool: Sequence[Line],
+        paying: Sequence[Line],
+        scope: str,
+    ) -> list[Line]:
+        """The plus and minus rows of one pool in one hour."""
+        plus: dict[tuple[str, str, str], dict[str, Fraction]] = defaultdict(dict)
+        passed_on = []
+        for resource in RESOURCES:
+            amount = sum((line.cost[resource] for line in pool if line.cost), Fraction(0))
+            weights: dict[tuple[str, str, str], Fraction] = {}
+            if policy.shares:
+                weights = {("", "", who): Fraction(part) for who, part in policy.shares.items()}
+            elif policy.driver:
+                figures = self.drivers.get(policy.driver, {})
+                weights = {("", "", who): Fraction(part) for who, part in figures.items()}
+            elif policy.node_pool_owners:
+                if scope in policy.node_pool_owners:
+                    weights = {("", "", policy.node_pool_owners[scope]): Fraction(1)}
+            elif policy.weights == "even":
+                weights = {("", "", line.owner): Fraction(1) for line in paying}
+            else:
+                for line in paying:
+                    cost = line.cost or {}
+                    weight = sum(cost.values()) if policy.weights == "cost" else cost[resource]
+                    weights[line.pod, line.node, line.owner] = Fraction(weight)
+            weights = {who: weight for who, weight in weights.items() if weight > 0}
+            if amount and weights:
+                passed_on.append(resource)
+                for who, part in largest_remainder(amount, weights).items():
+                    plus[who][resource] = part
+        if not passed_on:
+            return []
+        nothing = dict.fromkeys(RESOURCES, Fraction(0))
+        return [
+            Line(moment, name, node, pod, owner, nothing, nothing | parts, is_distribution=True)
+            for (pod, node, owner), parts in plus.items()
+        ] + [
+            Line(
+                moment,
+                name,
+                line.node,
+                line.pod,
+                "cluster",
+                nothing,
+                nothing | {resource: -(line.cost or {})[resource] for resource in passed_on},
+                is_distribution=True,
+            )
+            for line in pool
+        ]
 
     def _pod_line(
         self, hour: int, moment: datetime, pod: PodHour, cost: Mapping[str, Fraction] | None
     ) -> Line:
-        line = "unpriced" if cost is None else "workload"
+        line = "unpriced" if cost is None else "shared" if self.is_shared(pod) else "workload"
         return Line(moment, line, pod.node, pod.uid, self.owner(pod, hour), pod.quantity, cost)
 
     def _lines_of_node(
@@ -336,7 +452,7 @@ class World:
             return lines + [self._pod_line(hour, moment, pod, None) for pod in pods]
 
         length = seconds(one.span for one in life)
-        pools = pools_of(price, length, capacity)
+        pools = pools_of(price, length, capacity, weights_of(self.model))
         costs: dict[str, dict[str, int]] = defaultdict(dict)
         shares: list[dict[str, int]] = [{} for _ in pods]
         for name, pool in pools.items():
@@ -368,14 +484,17 @@ class World:
 
 
 def pools_of(
-    price: str | tuple[str, str, str], length: Fraction, capacity: Mapping[str, Fraction]
+    price: str | tuple[str, str, str],
+    length: Fraction,
+    capacity: Mapping[str, Fraction],
+    weight_of: Mapping[str, Fraction],
 ) -> dict[str, int]:
     """The node's cost of `length` seconds in units of 1e-18, cut per resource."""
     if isinstance(price, tuple):
         weights = dict(zip(("cpu", "memory", "gpu"), map(Fraction, price), strict=True))
         per_hour = sum(weights.values())
     else:
-        weights = {name: WEIGHTS[name] * capacity[name] for name in RESOURCES}
+        weights = {name: weight_of[name] * capacity[name] for name in RESOURCES}
         per_hour = Fraction(price)
     cost = int(per_hour * length * UNITS / 3600 + Fraction(1, 2))
     whole = sum(weights.values())
@@ -387,6 +506,52 @@ def pools_of(
     for name in by_remainder[: cost - sum(pools.values())]:
         pools[name] += 1
     return pools
+
+
+def merged(lines: Iterable[Line]) -> list[Line]:
+    """Plus rows of one recipient from several scopes as one."""
+    kept: dict[tuple[str, ...], Line] = {}
+    rows = []
+    for line in lines:
+        key = (line.line, line.node, line.pod, line.owner)
+        if line.owner == "cluster":
+            rows.append(line)
+        elif key in kept:
+            cost = {
+                name: (line.cost or {})[name] + (kept[key].cost or {})[name] for name in RESOURCES
+            }
+            kept[key] = replace(line, cost=cost)
+        else:
+            kept[key] = line
+    return rows + list(kept.values())
+
+
+def weights_of(model: ModelVersion | None) -> Mapping[str, Fraction]:
+    if model is None or model.base_price == "opencost":
+        return WEIGHTS
+    if model.base_price == "aws":
+        return {"cpu": Fraction(9), "memory": Fraction(1, GIB), "gpu": Fraction(90)}
+    base = model.base_price
+    return {
+        "cpu": Fraction(base.cpu_core_hour),
+        "memory": Fraction(base.memory_gib_hour) / GIB,
+        "gpu": Fraction(base.gpu_hour),
+    }
+
+
+def largest_remainder(
+    amount: Fraction, weights: Mapping[tuple[str, str, str], Fraction]
+) -> dict[tuple[str, str, str], Fraction]:
+    """The amount in units of 1e-18, cut by weight; what truncation leaves goes to the largest rests."""
+    units = abs(amount) * UNITS
+    whole = sum(weights.values())
+    exact = {who: units * weight / whole for who, weight in weights.items()}
+    parts = {who: int(part) for who, part in exact.items()}
+    order = sorted(weights, key=lambda who: (parts[who] - exact[who], who[0], who[2]))
+    for who in order[: int(units) - sum(parts.values())]:
+        parts[who] += 1
+    sign = 1 if amount > 0 else -1
+    return {who: Fraction(sign * part, UNITS) for who, part in parts.items()}
 
 
 def share(pool: int, part: Fraction, whole: Fraction) -> int:

@@ -12,6 +12,7 @@ import sqlalchemy
 from sqlalchemy import text
 
 from kubetally.allocate.allocate import allocate
+from kubetally.allocate.drivers import sync_drivers
 from kubetally.allocate.models import BasePrice, CostModel, ModelVersion, sync_models
 from kubetally.allocate.owners import OwnerEntry, sync_owners
 from kubetally.config import ClusterConfig, SourceConfig
@@ -38,7 +39,6 @@ RESOURCE_MODEL = CostModel(
     (
         ModelVersion(
             valid_from=datetime(2020, 1, 1).date(),
-            kind="resource",
             currency="USD",
             base_price=BasePrice(Decimal("0.031611"), Decimal("0.004237"), Decimal("0.95")),
         ),
@@ -198,10 +198,20 @@ def land_said(
 
 
 def configure(
-    owners: Sequence[OwnerEntry] = (), model: CostModel = RESOURCE_MODEL, *, now: datetime = NOW
+    owners: Sequence[OwnerEntry] = (),
+    model: CostModel = RESOURCE_MODEL,
+    drivers: Mapping[str, Mapping[str, Decimal]] = {},
+    *,
+    now: datetime = NOW,
 ) -> None:
-    """Makes these the owners and the one cost model."""
+    """Makes these the owners, the one cost model, and the drivers' weights by owner."""
+    figures = [
+        {"driver": driver, "owner": owner, "weight": weight, "start": None, "end": None}
+        for driver, weights in drivers.items()
+        for owner, weight in weights.items()
+    ]
     with engine("publisher").begin() as connection:
+        sync_drivers(connection, figures, now)
         sync_models(connection, {model.cost_model: model}, now)
         sync_owners(connection, tuple(owners), now)
 
@@ -291,6 +301,7 @@ class Line:
     node: str
     pod: str
     owner: str
+    is_distribution: bool
     cpu_core_seconds: Decimal
     memory_byte_seconds: Decimal
     gpu_seconds: Decimal
@@ -320,14 +331,15 @@ def _lines(connection: sqlalchemy.Connection, condition: str, key: object) -> li
     rows = connection.execute(
         text(
             "select hour, line, coalesce(node.uid, '') as node, coalesce(pod.uid, '') as pod, owner,"
-            " cpu_core_seconds, memory_byte_seconds, gpu_seconds, cpu_cost, memory_cost, gpu_cost, cost"
+            " is_distribution, cpu_core_seconds, memory_byte_seconds, gpu_seconds, cpu_cost, memory_cost, gpu_cost, cost"
             " from mart.cost_hour left join core.node using (node_key) left join core.pod using (pod_key)"
             f" where {condition}"
         ),
         {"key": key},
     )
     return sorted(
-        (Line(*row) for row in rows), key=lambda line: (line.hour, line.node, line.line, line.pod)
+        (Line(*row) for row in rows),
+        key=lambda line: (line.hour, line.node, line.line, line.pod, line.owner),
     )
 
 

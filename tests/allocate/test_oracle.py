@@ -25,6 +25,7 @@ from allocate.scene import (
     lines_of,
     stage_window,
 )
+from kubetally.allocate.models import CostModel
 from kubetally.windows import HOUR, Window
 
 numbers = itertools.count()
@@ -62,13 +63,14 @@ def as_oracle(lines):
                 "gpu": Fraction(line.gpu_cost),
                 "memory": Fraction(line.memory_cost),
             },
+            line.is_distribution,
         )
         for line in lines
     ]
 
 
 def key(line):
-    return line.hour, line.node, line.line, line.pod
+    return line.hour, line.node, line.line, line.pod, line.is_distribution, line.owner
 
 
 def in_order(lines):
@@ -90,7 +92,8 @@ def fresh_cluster():
 def staged(case: Case, said, window: Window | None = None, cluster=None):
     """The lines of a window after landing `said` in order, in a cluster of its own."""
     cluster = cluster or fresh_cluster()
-    configure(case.world.owners)
+    world = case.world
+    configure(world.owners, CostModel("resource", (world.model,)), world.drivers)
     for one in said:
         land_said(cluster, one)
     return lines_of(stage_window(cluster, window or case.window, case.world.prices))
@@ -114,7 +117,7 @@ def test_lines_of_a_node_hour_add_up_to_its_price(pooled, case):
     assert all(count == 1 for count in Counter(map(key, lines)).values())
     totals: dict = defaultdict(Fraction)
     for line in lines:
-        if line.cost is not None:
+        if line.cost is not None and not line.is_distribution:
             totals[line.node, oracle.micro(line.hour)] += Fraction(line.cost)
     exact = {
         (uid, hour): per_hour * length / 3600

@@ -31,8 +31,9 @@ from allocate.scene import (
     span,
     stage_window,
 )
+from kubetally.allocate.globs import regex
 from kubetally.allocate.models import BasePrice, CostModel, ModelVersion, load_models
-from kubetally.allocate.owners import OwnerEntry, _regex, load_owners, sync_owners
+from kubetally.allocate.owners import OwnerEntry, load_owners, sync_owners
 from kubetally.config import PROJECT
 from kubetally.errors import ConfigError
 from kubetally.warehouse.connect import engine
@@ -42,9 +43,7 @@ LATEST = NOW + timedelta(days=2)
 
 
 def version(cpu="0.03", valid_from=date(2020, 1, 1)):
-    return ModelVersion(
-        valid_from, "resource", "USD", BasePrice(Decimal(cpu), Decimal("0.004"), Decimal(1))
-    )
+    return ModelVersion(valid_from, "USD", BasePrice(Decimal(cpu), Decimal("0.004"), Decimal(1)))
 
 
 def model(*versions):
@@ -220,7 +219,7 @@ NAMES += ["team\\d", "team1", "a", "b", "z", "-", "^", "]", "\\", ":]", "a]", "x
 
 def matches(connection, glob, name):
     return connection.execute(
-        sqlalchemy.text("select :name ~ :pattern"), {"name": name, "pattern": _regex(glob)}
+        sqlalchemy.text("select :name ~ :pattern"), {"name": name, "pattern": regex(glob)}
     ).scalar_one()
 
 
@@ -241,7 +240,7 @@ CHARACTERS = "ab*?-.+^$|(){}\\ []!"
 @settings(max_examples=300)
 @given(st.text(alphabet=CHARACTERS, max_size=6), st.text(alphabet=CHARACTERS, max_size=4))
 def test_a_translated_glob_matches_what_the_glob_matches(glob, name):
-    assert bool(re.fullmatch(_regex(glob), name)) == fnmatchcase(name, glob)
+    assert bool(re.fullmatch(regex(glob), name)) == fnmatchcase(name, glob)
 
 
 def test_owners_that_change_are_remembered_with_when_they_were_known(warehouse):

@@ -31,6 +31,7 @@ from sample_company import (
 )
 
 FULL_OF_THINGS = [
+    "pod_label_hour",
     "cost_hour",
     "cost_day",
     "cost_month",

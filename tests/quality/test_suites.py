@@ -66,7 +66,7 @@ FAULTS: list[tuple[Gate, str, set[str]]] = [
         "update mart.cost_hour set currency = 'US dollars', revision = 0 where pod_key = 2;"
         "update mart.cost_hour set line = 'profit' where pod_key = 3",
         {
-            "cost_lines.ExpectCompoundColumnsToBeUnique(hour,cost_model_key,line,node_key,pod_key)",
+            "cost_lines.ExpectCompoundColumnsToBeUnique(hour,cost_model_key,line,node_key,pod_key,pool)",
             "cost_lines.ExpectColumnValuesToBeInSet(line)",
             "cost_lines.ExpectColumnValueLengthsToBeBetween(owner)",
             "cost_lines.ExpectColumnValueLengthsToEqual(currency)",

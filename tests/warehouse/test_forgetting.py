@@ -29,6 +29,8 @@ SHARED = {
     "core.price",
     "core.price_lookup",
     "core.price_snapshot",
+    "core.share_driver",
+    "core.share_policy",
 }
 
 

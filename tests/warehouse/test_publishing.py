@@ -119,6 +119,9 @@ OTHER_CONTENT = {
     "node_key": "(select max(node_key) from core.node)",
     "pod_key": "(select min(pod_key) from core.pod where namespace = 'lab')",
     "cost_model_key": "(select max(cost_model_key) from core.cost_model)",
+    "is_distribution": "true",
+    "pool": "'control_plane'",
+    "namespace": "'lab'",
 }
 
 
@@ -138,8 +141,9 @@ def test_the_hash_sees_every_figure_of_a_line(warehouse):
         with engine("owner").connect() as connection:
             before = hashes(connection)
             changed = connection.exec_driver_sql(
-                f"update mart.cost_hour set {column} = {value} where ctid = (select min(ctid)"
-                " from mart.cost_hour where line = 'workload' and hour = '2026-11-03 10:00Z')"
+                f"update mart.cost_hour set {column} = {value} where ctid = (select min(cost_hour.ctid)"
+                " from mart.cost_hour join core.pod using (pod_key) where line = 'workload'"
+                " and pod.uid = 'uid-web' and hour = '2026-11-03 10:00Z')"
             )
             assert changed.rowcount == 1
             if hashes(connection) == before:
@@ -382,7 +386,6 @@ def cheap_gpus():
     version = RESOURCE_MODEL.versions[0]
     other = ModelVersion(
         valid_from=version.valid_from,
-        kind="resource",
         currency="USD",
         base_price=type(version.base_price)(Decimal(1), Decimal(1), Decimal(1)),
     )

@@ -1,25 +1,32 @@
-"""Allocation of a staged window: node prices, then every cost line in one statement per model."""
+"""Allocation of a staged window: node prices, direct cost lines, then each shared pool; a statement each.
+
+Hours do not depend on each other, so a long window is cut among a few connections that work at once.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
-from kubetally.allocate.models import demand_models, load_models, sync_models
+from kubetally.allocate.drivers import load_drivers, sync_drivers
+from kubetally.allocate.models import CASCADE, demand_models, load_models, sync_models
 from kubetally.allocate.owners import load_owners, sync_owners
 from kubetally.config import ClusterConfig, clusters
 from kubetally.consolidate.stage import Stage, demand_staged, node_facts, spans_by_as_of
 from kubetally.prices.book import stage_node_prices
 from kubetally.warehouse.connect import lock, run_file
-from kubetally.windows import Window
+from kubetally.windows import HOUR, Window
 
 
 def sync_config(engine: Engine, *, now: datetime) -> None:
-    """Brings owners and cost models from include/config/ into the warehouse, dated."""
+    """Brings owners, cost models and drivers from include/config/ into the warehouse, dated."""
     with engine.begin() as connection:
         lock(connection, "config")
         sync_models(connection, load_models(), now)
+        sync_drivers(connection, load_drivers(), now)
         sync_owners(connection, load_owners(), now, clusters())
 
 
@@ -44,37 +51,63 @@ def price_nodes(engine: Engine, stage: Stage, cluster: ClusterConfig) -> None:
                     stage_node_prices(connection, stage.stage_id, facts, cluster, window, as_of)
 
 
+CONNECTIONS = 2
+"""How many parts of a window are allocated at once; more only helps a server with cores to spare."""
+PART_HOURS = 6
+
+
 def allocate(engine: Engine, stage: Stage, cluster: ClusterConfig) -> int:
     """Writes the stage's cost lines for every cost model of the cluster; returns their number.
 
     Safe to repeat; what is published already stays as it is.
     """
-    hours = {
-        "stage_id": stage.stage_id,
-        "start": stage.window.start,
-        "end": stage.window.end,
-    }
-    in_stage = "stage_id = :stage_id and hour >= :start and hour < :end"
     with engine.begin() as connection:
         if not demand_staged(connection, stage):
             written = connection.execute(
-                text(f"select count(*) from mart.cost_hour where {in_stage}"),  # noqa: S608
-                hours,
+                text(f"select count(*) from mart.cost_hour where {_IN_STAGE}"),  # noqa: S608
+                _hours(stage, stage.window),
             )
             return int(written.scalar_one())
         demand_models(connection, stage.stage_id, cluster)
+        lines = {name: _shared_lines(connection, name) for name in cluster.cost_models}
+    parts = list(stage.window.chunks(PART_HOURS * HOUR))
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        return sum(pool.map(lambda part: _allocate_part(engine, stage, part, lines), parts))
+
+
+_IN_STAGE = "stage_id = :stage_id and hour >= :start and hour < :end"
+
+
+def _hours(stage: Stage, part: Window) -> dict[str, object]:
+    return {"stage_id": stage.stage_id, "start": part.start, "end": part.end}
+
+
+def _shared_lines(connection: Connection, cost_model: str) -> list[str]:
+    """The pools that some version of the model passes on, in the order of the cascade."""
+    found = connection.execute(
+        text(
+            "select distinct line from core.share_policy join core.cost_model using (cost_model_key)"
+            " where cost_model = :cost_model"
+        ),
+        {"cost_model": cost_model},
+    ).scalars()
+    return sorted(found, key=CASCADE.index)
+
+
+def _allocate_part(
+    engine: Engine, stage: Stage, part: Window, shared_lines: Mapping[str, list[str]]
+) -> int:
+    hours = _hours(stage, part)
+    rows = 0
+    with engine.begin() as connection:
         connection.execute(text("set local enable_nestloop = off"))
-        connection.execute(text(f"delete from mart.cost_hour where {in_stage}"), hours)  # noqa: S608
-        rows = 0
-        for name in cluster.cost_models:
-            rows += run_file(
-                connection,
-                "allocate/cost_hour.sql",
-                {
-                    "stage_id": stage.stage_id,
-                    "cluster_key": stage.cluster_key,
-                    "cost_model": name,
-                },
-            ).rowcount
+        connection.execute(text(f"delete from mart.cost_hour where {_IN_STAGE}"), hours)  # noqa: S608
+        for name in shared_lines:
+            model = hours | {"cluster_key": stage.cluster_key, "cost_model": name}
+            rows += run_file(connection, "allocate/cost_hour.sql", model).rowcount
         run_file(connection, "allocate/virtual_pods.sql", hours)
-        return rows
+        for name, lines in shared_lines.items():
+            model = hours | {"cluster_key": stage.cluster_key, "cost_model": name}
+            for line in lines:
+                rows += run_file(connection, "allocate/share.sql", model | {"line": line}).rowcount
+    return rows

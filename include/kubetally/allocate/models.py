@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 from sqlalchemy import Connection, text
 
+from kubetally.allocate.globs import regex
 from kubetally.config import ClusterConfig, config_dir, load_yaml
 from kubetally.errors import ConfigError
 from kubetally.windows import iso
@@ -30,11 +31,117 @@ class BasePrice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("CPU and memory cannot both weigh nothing")
 
 
-class ModelVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+KNOWN_BASE_PRICES = {
+    # OpenCost's defaults, USD.
+    "opencost": BasePrice(Decimal("0.031611"), Decimal("0.004237"), Decimal("0.95")),
+    # AWS split cost allocation data: CPU to memory 9 : 1, a GPU to a unit of both 9 : 1.
+    "aws": BasePrice(Decimal(9), Decimal(1), Decimal(90)),
+}
+
+Basis = Literal["max", "requested", "used"]
+
+
+class ResourceBasis(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What of each resource is billed; GPUs always as requested."""
+
+    cpu: Basis = "max"
+    memory: Basis = "max"
+
+
+class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How one pool is passed on: among whom, and by what.
+
+    By direct cost (`weights`), or by one of `shares` (fixed weights by owner), `driver` (a file in
+    include/config/drivers/) and `node_pool_owners` (all to the owner of the node's pool).
+    """
+
+    by: Literal["node", "node_pool", "cluster"] = "cluster"
+    weights: Literal["", "resource", "cost", "even"] = ""  # resource, where nothing else is said
+    shares: dict[str, Decimal] = {}
+    driver: str = ""
+    node_pool_owners: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        given = [self.weights, self.shares, self.driver, self.node_pool_owners]
+        if sum(map(bool, given)) > 1:
+            raise ValueError("give one of `weights`, `shares`, `driver` and `node_pool_owners`")
+        if self.shares and (min(self.shares.values()) < 0 or not sum(self.shares.values())):
+            raise ValueError("`shares` are weights of 0 or more that are not all 0")
+        if self.node_pool_owners and self.by != "node_pool":
+            raise ValueError("`node_pool_owners` needs `by: node_pool`")
+        if "cluster" in {*self.shares, *self.node_pool_owners.values()}:
+            raise ValueError("'cluster' is a reserved owner name")
+
+    def row(self) -> dict[str, Any]:
+        """The policy as columns of core.share_policy."""
+        weights: str = self.weights or "resource"
+        if self.shares:
+            weights = "shares"
+        elif self.node_pool_owners:
+            weights = "node_pool_owner"
+        elif self.driver:
+            weights = "driver"
+        fixed = {name: str(weight) for name, weight in self.shares.items()}
+        return {
+            "scope": self.by,
+            "weights": weights,
+            "shares": msgspec.json.encode(fixed or self.node_pool_owners, order="sorted").decode(),
+            "driver": self.driver or None,
+        }
+
+
+class Shares(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The pools that are passed on, in the order of the cascade; the others stay lines of the cluster."""
+
+    system: Share | None = None
+    uncovered: Share | None = None
+    shared: Share | None = None
+    unmounted: Share | None = None
+    overcommit: Share | None = None
+    idle: Share | None = None
+
+    def given(self) -> list[tuple[str, Share]]:
+        pools = [(name, getattr(self, name)) for name in self.__struct_fields__]
+        return [(name, share) for name, share in pools if share is not None]
+
+
+CASCADE = Shares.__struct_fields__
+
+
+class ModelVersion(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="resource",
+):
+    """A `resource` model: each node's price by what its pods asked for or used."""
+
     valid_from: date
-    kind: Literal["resource"]
     currency: str
-    base_price: BasePrice
+    base_price: BasePrice | Literal["opencost", "aws"]
+    basis: Basis | ResourceBasis = "max"
+    shared_namespaces: tuple[str, ...] = ()
+    share: Shares = Shares()
+
+    def row(self) -> dict[str, Any]:
+        """The version as columns of core.cost_model."""
+        base = self.base_price
+        prices = base if isinstance(base, BasePrice) else KNOWN_BASE_PRICES[base]
+        basis = self.basis
+        each = basis if isinstance(basis, ResourceBasis) else ResourceBasis(basis, basis)
+        patterns = [f"({regex(glob)})" for glob in self.shared_namespaces]
+        return {
+            "kind": "resource",
+            "currency": self.currency,
+            "cpu": prices.cpu_core_hour,
+            "memory": prices.memory_gib_hour,
+            "gpu": prices.gpu_hour,
+            "cpu_basis": each.cpu,
+            "memory_basis": each.memory,
+            "shared_namespaces": "|".join(patterns) or None,
+        }
 
 
 class CostModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,15 +207,26 @@ def sync_models(connection: Connection, models: dict[str, CostModel], now: datet
         for row in wanted:
             if (row["version"], row["start"], row["end"]) in kept:
                 continue
-            connection.execute(
+            key = connection.execute(
                 text(
                     "insert into core.cost_model (cost_model, version, kind, currency, cpu_weight,"
-                    " memory_weight, gpu_weight, definition, during, known)"
-                    " values (:model, :version, :kind, :currency, :cpu, :memory, :gpu,"
-                    " cast(:definition as jsonb), tstzrange(:start, :end), tstzrange(:since, null))"
+                    " memory_weight, gpu_weight, cpu_basis, memory_basis, shared_namespace_pattern,"
+                    " definition, during, known)"
+                    " values (:model, :version, :kind, :currency, :cpu, :memory, :gpu, :cpu_basis,"
+                    " :memory_basis, :shared_namespaces, cast(:definition as jsonb),"
+                    " tstzrange(:start, :end), tstzrange(:since, null)) returning cost_model_key"
                 ),
                 row | {"since": now if known else None},
-            )
+            ).scalar_one()
+            for line, share in row["share"].given():
+                connection.execute(
+                    text(
+                        "insert into core.share_policy (cost_model_key, line, scope, weights, shares,"
+                        " driver) values (:key, :line, :scope, :weights, cast(:shares as jsonb),"
+                        " :driver)"
+                    ),
+                    {"key": key, "line": line} | share.row(),
+                )
 
 
 def demand_models(connection: Connection, stage_id: int, cluster: ClusterConfig) -> None:
@@ -138,15 +256,12 @@ def _rows(model: CostModel) -> list[dict[str, Any]]:
             {
                 "model": model.cost_model,
                 "version": hashlib.sha256(definition.encode()).hexdigest()[:12],
-                "kind": version.kind,
-                "currency": version.currency,
-                "cpu": version.base_price.cpu_core_hour,
-                "memory": version.base_price.memory_gib_hour,
-                "gpu": version.base_price.gpu_hour,
+                "share": version.share,
                 "definition": definition,
                 "start": _midnight(version.valid_from),
                 "end": None if end is None else _midnight(end),
             }
+            | version.row()
         )
     return rows
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 from sqlalchemy import Connection, text
 
+from kubetally.allocate.globs import regex
 from kubetally.config import ClusterConfig, config_dir, load_yaml
 
 EXCLUDED = "excluded"  # the owner of namespaces that are left out of reports
@@ -100,10 +100,10 @@ def sync_owners(
 
 def excluding_rules(cluster: ClusterConfig) -> list[dict[str, Any]]:
     """Rules for the namespaces that stay out of the cluster's reports; an exclusion always wins."""
-    patterns = [_regex(glob) for glob in cluster.exclude_namespaces]
+    patterns = [regex(glob) for glob in cluster.exclude_namespaces]
     included = cluster.include_namespaces
     if included and "*" not in included:
-        patterns.append(f"^(?!{'|'.join(_regex(glob).removeprefix('^') for glob in included)})")
+        patterns.append(f"^(?!{'|'.join(regex(glob).removeprefix('^') for glob in included)})")
     return [
         _row(OwnerEntry(cluster=cluster.name, owner="-"))
         | {"namespace_pattern": pattern, "owner": EXCLUDED}
@@ -113,10 +113,10 @@ def excluding_rules(cluster: ClusterConfig) -> list[dict[str, Any]]:
 
 def _row(entry: OwnerEntry) -> dict[str, Any]:
     return {
-        "cluster_pattern": _regex(entry.cluster),
-        "namespace_pattern": _regex(entry.namespace),
+        "cluster_pattern": regex(entry.cluster),
+        "namespace_pattern": regex(entry.namespace),
         "label_key": entry.label,
-        "label_pattern": _regex(entry.label_value) if entry.label else "",
+        "label_pattern": regex(entry.label_value) if entry.label else "",
         "label_of": entry.label_of if entry.label else "",
         "owner": entry.owner,
         "start": datetime.combine(entry.valid_from, time.min, UTC),
@@ -124,37 +124,3 @@ def _row(entry: OwnerEntry) -> dict[str, Any]:
         if entry.valid_until is None
         else datetime.combine(entry.valid_until, time.min, UTC),
     }
-
-
-def _regex(glob: str) -> str:
-    """A glob as an anchored regular expression that Postgres reads as fnmatch reads the glob.
-
-    Not fnmatch.translate: its atomic groups are Python's own.
-    """
-    pieces: list[str] = []
-    rest = glob
-    while rest:
-        char, rest = rest[0], rest[1:]
-        found = re.match(r"(!?)(\]?[^\]]*)\]", rest) if char == "[" else None
-        if found and found[2]:
-            pieces.append(_bracket(found[2], is_negated=bool(found[1])))
-            rest = rest[found.end() :]
-        else:
-            pieces.append({"*": ".*", "?": "."}.get(char) or re.escape(char))
-    return f"^{''.join(pieces)}$"
-
-
-def _bracket(chars: str, *, is_negated: bool) -> str:
-    """What stands between the brackets of a glob; a range that runs backwards matches nothing."""
-    members: list[str] = []
-    while chars:
-        if len(chars) > 2 and chars[1] == "-":
-            if chars[0] <= chars[2]:
-                members.append(f"{re.escape(chars[0])}-{re.escape(chars[2])}")
-            chars = chars[3:]
-        else:
-            members.append(re.escape(chars[0]))
-            chars = chars[1:]
-    if not members:
-        return "." if is_negated else "(?!)"
-    return f"[{'^' if is_negated else ''}{''.join(members)}]"

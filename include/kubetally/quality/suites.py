@@ -167,7 +167,7 @@ SUITES: Mapping[Gate, tuple[Slice, ...]] = {
             (
                 _some_rows(),
                 _columns("hour", "cost_model_key", "revision", "line", "owner", "currency", "cost"),
-                _unique("hour", "cost_model_key", "line", "node_key", "pod_key"),
+                _unique("hour", "cost_model_key", "line", "node_key", "pod_key", "pool"),
                 _one_of("line", LINES),
                 Rule(
                     "ExpectColumnValueLengthsToBeBetween",

@@ -104,17 +104,24 @@ def _refuse_closed_months(connection: Connection, stage: Stage) -> None:
 
 
 def _assert_balanced(connection: Connection, stage: Stage) -> None:
-    broken = run_file(
-        connection,
-        "publish/unbalanced_hours.sql",
-        {"stage_id": stage.stage_id, "start": stage.window.start, "end": stage.window.end},
-    ).all()
+    window = {"stage_id": stage.stage_id, "start": stage.window.start, "end": stage.window.end}
+    broken = run_file(connection, "publish/unbalanced_hours.sql", window).all()
     if broken:
         first = broken[0]
         raise GateError(
             f"{stage.cluster}, hour {iso(first.hour)}, model {first.cost_model}: the lines add up to"
             f" {first.lines_cost} but the cluster costs {first.cluster_cost}, a difference of"
             f" {first.difference} ({len(broken)} hours like it). Nothing was published.",
+            remedy="This is a defect of the allocation; please report it with this message.",
+        )
+    broken = run_file(connection, "publish/unbalanced_distributions.sql", window).all()
+    if broken:
+        first = broken[0]
+        raise GateError(
+            f"{stage.cluster}, hour {iso(first.hour)}, model {first.cost_model}: of {first.line}"
+            f" {first.resource}, {first.minus_cost} was taken from the cluster and {first.plus_cost}"
+            f" given out, a difference of {first.difference} ({len(broken)} like it)."
+            " Nothing was published.",
             remedy="This is a defect of the allocation; please report it with this message.",
         )
 

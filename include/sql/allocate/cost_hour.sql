@@ -1,6 +1,6 @@
--- The cost lines of every hour of a window, by the `resource` cost model, in one statement.
--- Grain: one row per pod-hour (workload or unpriced) and up to four per node-hour (system, uncovered,
--- idle, overcommit).
+-- The direct cost lines of every hour of a window, by a `resource` cost model, in one statement.
+-- Grain: one row per pod-hour (workload, shared or unpriced) and up to four per node-hour (system,
+-- uncovered, idle, overcommit).
 -- Why truncation: a node's pool per resource has a closing line, so its parts are truncated at 18
 -- decimals and idle (or, when negative, overcommit) takes the residue. The node's cost itself is cut
 -- into resources by largest remainder, ties by name, because that cut has no closing line.
@@ -13,7 +13,10 @@ with model as (
     from ops.stage_hour
     join core.cost_model
         on cost_model.during @> stage_hour.hour and cost_model.known @> stage_hour.as_of
-    where stage_hour.stage_id = :stage_id and cost_model.cost_model = :cost_model
+    where stage_hour.stage_id = :stage_id
+        and stage_hour.hour >= :start
+        and stage_hour.hour < :end
+        and cost_model.cost_model = :cost_model
 ),
 
 node as (
@@ -50,7 +53,7 @@ node as (
             and price.gpu_price_per_hour is not null
         ) as are_known
     ) as parts
-    where node_hour.stage_id = :stage_id
+    where node_hour.stage_id = :stage_id and node_hour.hour >= :start and node_hour.hour < :end
 ),
 
 cut as (
@@ -125,7 +128,10 @@ valid_rule as (
         on rule.during @> stage_hour.hour
         and rule.known @> stage_hour.as_of
         and cluster.cluster ~ rule.cluster_pattern
-    where stage_hour.stage_id = :stage_id and cluster.cluster_key = :cluster_key
+    where stage_hour.stage_id = :stage_id
+        and stage_hour.hour >= :start
+        and stage_hour.hour < :end
+        and cluster.cluster_key = :cluster_key
     group by stage_hour.hour
 ),
 
@@ -138,7 +144,7 @@ pod_label as (
     join ops.stage_hour
         on stage_hour.stage_id = pod_segment.stage_id
         and pod_segment.during && tstzrange(stage_hour.hour, stage_hour.hour + interval '1 hour')
-    where pod_segment.stage_id = :stage_id
+    where pod_segment.stage_id = :stage_id and stage_hour.hour >= :start and stage_hour.hour < :end
     order by pod_segment.pod_key, stage_hour.hour, upper(pod_segment.during) desc
 ),
 
@@ -154,7 +160,7 @@ namespace_label as (
     cross join lateral (
         select extract(epoch from stage_hour.hour + interval '1 hour' - lower(segment.during)) as seconds
     ) as before_end
-    where segment.stage_id = :stage_id
+    where segment.stage_id = :stage_id and stage_hour.hour >= :start and stage_hour.hour < :end
     order by segment.namespace, stage_hour.hour, before_end.seconds > 0 desc, abs(before_end.seconds)
 ),
 
@@ -170,7 +176,7 @@ held as (
     join valid_rule using (hour)
     left join pod_label using (pod_key, hour)
     left join namespace_label using (namespace, hour)
-    where pod_hour.stage_id = :stage_id
+    where pod_hour.stage_id = :stage_id and pod_hour.hour >= :start and pod_hour.hour < :end
 ),
 
 owned as materialized (
@@ -206,7 +212,8 @@ pod_line as (
         held.hour,
         held.node_key,
         held.pod_key,
-        owned.owner,
+        case when shared.is_shared then 'cluster' else owned.owner end as owner,
+        shared.is_shared,
         model.cost_model_key,
         model.revision,
         amount.cpu_core_seconds,
@@ -232,14 +239,24 @@ pod_line as (
     left join node_pool using (hour, node_key)
     cross join lateral (
         select
-            held.cpu_request_core_seconds - held.cpu_request_used_core_seconds
-            + greatest(held.cpu_request_used_core_seconds, held.cpu_used_core_seconds)
-            as cpu_core_seconds,
-            held.memory_request_byte_seconds - held.memory_request_used_byte_seconds
-            + greatest(held.memory_request_used_byte_seconds, held.memory_used_byte_seconds)
-            as memory_byte_seconds,
+            mart.billed(
+                model.cpu_basis,
+                held.cpu_request_core_seconds,
+                held.cpu_request_used_core_seconds,
+                held.cpu_used_core_seconds
+            ) as cpu_core_seconds,
+            mart.billed(
+                model.memory_basis,
+                held.memory_request_byte_seconds,
+                held.memory_request_used_byte_seconds,
+                held.memory_used_byte_seconds
+            ) as memory_byte_seconds,
             held.gpu_request_gpu_seconds as gpu_seconds
     ) as amount
+    cross join lateral (
+        select coalesce(held.namespace ~ model.shared_namespace_pattern and owned.owner <> 'excluded', false)
+        as is_shared
+    ) as shared
 ),
 
 taken as (
@@ -373,7 +390,7 @@ select
     hour,
     cost_model_key,
     revision,
-    case when is_priced then 'workload' else 'unpriced' end,
+    case when not is_priced then 'unpriced' when is_shared then 'shared' else 'workload' end,
     node_key,
     pod_key,
     owner,

@@ -32,7 +32,7 @@ select
     hour,
     cost_model_key,
     revision,
-    'workload',
+    case when owner = 'cluster' then 'shared' else 'workload' end,
     node_key,
     pod_key,
     owner,

@@ -9,14 +9,16 @@ select
     cost_model.version as model_version,
     cost_hour.revision,
     cost_hour.line,
+    cost_hour.is_distribution,
     cost_hour.owner,
-    pod.namespace,
+    coalesce(pod.namespace, named.namespace) as namespace,
     pod.workload_kind,
     pod.workload_name,
     pod.pod,
     pod.uid as pod_uid,
     node.node,
     node.uid as node_uid,
+    named.pool,
     cost_hour.cpu_core_seconds / 3600 as cpu_core_hours,
     cost_hour.memory_byte_seconds / 3600 / 1073741824 as memory_gib_hours,
     cost_hour.gpu_seconds / 3600 as gpu_hours,
@@ -40,7 +42,12 @@ join core.cluster on cluster.cluster_key = published.cluster_key
 join core.cost_model using (cost_model_key)
 -- Of excluded namespaces the cost stays, without their names.
 left join core.pod on pod.pod_key = cost_hour.pod_key and cost_hour.owner <> 'excluded'
-left join core.node using (node_key);
+left join core.node using (node_key)
+cross join lateral (
+    select
+        case when cost_hour.owner <> 'excluded' then cost_hour.namespace end as namespace,
+        case when cost_hour.owner <> 'excluded' then cost_hour.pool end as pool
+) as named;
 
 comment on view bi.cost_hour is 'Every published cost line of every cluster and hour. For one cost model the lines of a cluster and hour add up to what the cluster cost, exactly. Hours go back as far as retention keeps them; bi.cost_day is kept for ever.';
 comment on column bi.cost_hour.cluster is 'Cluster, as named in include/config/clusters.yaml.';
@@ -49,6 +56,7 @@ comment on column bi.cost_hour.cost_model is 'Cost model. Filter on one: each mo
 comment on column bi.cost_hour.model_version is 'Version of the cost model.';
 comment on column bi.cost_hour.revision is '1, and one more for every restatement.';
 comment on column bi.cost_hour.line is 'What the cost is for: workload; system (reserved on nodes); idle; overcommit (negative); uncovered (no data); shared; unmounted; unpriced; recovery; correction.';
+comment on column bi.cost_hour.is_distribution is 'True on the plus and minus rows that pass a pool (idle, system, shared, …) on to those who run workloads; they net to zero. Filter on false for direct costs alone.';
 comment on column bi.cost_hour.owner is 'Who pays: a team; "unowned" where no rule names an owner; "excluded" for namespaces left out of reports; "cluster" on lines that belong to no pod.';
 comment on column bi.cost_hour.namespace is 'Namespace; null on lines that belong to no pod.';
 comment on column bi.cost_hour.workload_kind is 'Kind of the pods'' top owner (Deployment, StatefulSet, …); null on lines that belong to no pod.';
@@ -56,6 +64,7 @@ comment on column bi.cost_hour.workload_name is 'Name of the pods'' top owner; n
 comment on column bi.cost_hour.pod is 'Pod; null on lines that belong to no pod.';
 comment on column bi.cost_hour.pod_uid is 'Kubernetes uid of the pod, or a synthetic one.';
 comment on column bi.cost_hour.node is 'Node.';
+comment on column bi.cost_hour.pool is 'What the cost comes from where it is no node: a claim, a load balancer, the control plane, a fixed cost.';
 comment on column bi.cost_hour.node_uid is 'Kubernetes uid of the node.';
 comment on column bi.cost_hour.cpu_core_hours is 'CPU the cost is for, in core-hours.';
 comment on column bi.cost_hour.memory_gib_hours is 'Memory the cost is for, in GiB-hours.';

@@ -7,10 +7,12 @@ select
     day,
     cost_model,
     line,
+    is_distribution,
     owner,
     namespace,
     workload_kind,
     workload_name,
+    pool,
     hours,
     cpu_core_seconds / 3600 as cpu_core_hours,
     memory_byte_seconds / 3600 / 1073741824 as memory_gib_hours,
@@ -35,10 +37,12 @@ comment on column bi.cost_day.cluster is 'Cluster, as named in include/config/cl
 comment on column bi.cost_day.day is 'UTC day.';
 comment on column bi.cost_day.cost_model is 'Cost model. Filter on one: each model bills the same cluster in full.';
 comment on column bi.cost_day.line is 'What the cost is for: workload; system (reserved on nodes); idle; overcommit (negative); uncovered (no data); shared; unmounted; unpriced; recovery; correction.';
+comment on column bi.cost_day.is_distribution is 'True on the plus and minus rows that pass a pool on; they net to zero.';
 comment on column bi.cost_day.owner is 'Who pays: a team; "unowned" where no rule names an owner; "cluster" on lines that belong to no pod.';
 comment on column bi.cost_day.namespace is 'Namespace; null on lines that belong to no pod.';
 comment on column bi.cost_day.workload_kind is 'Kind of the pods'' top owner (Deployment, StatefulSet, …); null on lines that belong to no pod.';
 comment on column bi.cost_day.workload_name is 'Name of the pods'' top owner; null on lines that belong to no pod.';
+comment on column bi.cost_day.pool is 'What the cost comes from where it is no node.';
 comment on column bi.cost_day.hours is 'Hours of the day with such a line.';
 comment on column bi.cost_day.cpu_core_hours is 'CPU the cost is for, in core-hours.';
 comment on column bi.cost_day.memory_gib_hours is 'Memory the cost is for, in GiB-hours.';
@@ -62,10 +66,12 @@ select
     cast(date_trunc('month', cast(day as timestamp)) as date) as month,
     cost_model,
     line,
+    is_distribution,
     owner,
     namespace,
     workload_kind,
     workload_name,
+    pool,
     sum(cpu_core_seconds) / 3600 as cpu_core_hours,
     sum(memory_byte_seconds) / 3600 / 1073741824 as memory_gib_hours,
     sum(gpu_seconds) / 3600 as gpu_hours,
@@ -88,10 +94,12 @@ group by
     cast(date_trunc('month', cast(day as timestamp)) as date),
     cost_model,
     line,
+    is_distribution,
     owner,
     namespace,
     workload_kind,
     workload_name,
+    pool,
     currency;
 
 comment on view bi.cost_month is 'Cost by month and every dimension; the running month as far as it is published.';
@@ -99,10 +107,12 @@ comment on column bi.cost_month.cluster is 'Cluster, as named in include/config/
 comment on column bi.cost_month.month is 'First day of the UTC month.';
 comment on column bi.cost_month.cost_model is 'Cost model. Filter on one: each model bills the same cluster in full.';
 comment on column bi.cost_month.line is 'What the cost is for: workload; system (reserved on nodes); idle; overcommit (negative); uncovered (no data); shared; unmounted; unpriced; recovery; correction.';
+comment on column bi.cost_month.is_distribution is 'True on the plus and minus rows that pass a pool on; they net to zero.';
 comment on column bi.cost_month.owner is 'Who pays: a team; "unowned" where no rule names an owner; "cluster" on lines that belong to no pod.';
 comment on column bi.cost_month.namespace is 'Namespace; null on lines that belong to no pod.';
 comment on column bi.cost_month.workload_kind is 'Kind of the pods'' top owner (Deployment, StatefulSet, …); null on lines that belong to no pod.';
 comment on column bi.cost_month.workload_name is 'Name of the pods'' top owner; null on lines that belong to no pod.';
+comment on column bi.cost_month.pool is 'What the cost comes from where it is no node.';
 comment on column bi.cost_month.cpu_core_hours is 'CPU the cost is for, in core-hours.';
 comment on column bi.cost_month.memory_gib_hours is 'Memory the cost is for, in GiB-hours.';
 comment on column bi.cost_month.gpu_hours is 'GPUs the cost is for, in GPU-hours.';

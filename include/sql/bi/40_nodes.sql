@@ -3,17 +3,9 @@
 
 create or replace function bi.node_pool(labels jsonb, instance_type text) returns text
     language sql immutable parallel safe
-    return coalesce(
-        labels ->> 'karpenter.sh/nodepool',
-        labels ->> 'cloud.google.com/gke-nodepool',
-        labels ->> 'eks.amazonaws.com/nodegroup',
-        labels ->> 'kubernetes.azure.com/agentpool',
-        labels ->> 'agentpool',
-        labels ->> 'node.kubernetes.io/pool',
-        instance_type
-    );
+    return coalesce(nullif(core.node_pool(labels), ''), instance_type);
 comment on function bi.node_pool(jsonb, text) is
-    'The node pool a node belongs to, from the labels that Karpenter, GKE, EKS and AKS set; its machine type where there is none.';
+    'The node pool a node belongs to, from the labels that providers set; its machine type where there is none.';
 
 create view bi.node_hour as
 select

@@ -34,7 +34,10 @@ left join (
             coalesce(cost_hour.network_cost::text, 'unpriced'),
             coalesce(cost_hour.load_balancer_cost::text, 'unpriced'),
             coalesce(cost_hour.other_cost::text, 'unpriced'),
-            coalesce(cost_hour.currency, '')
+            coalesce(cost_hour.currency, ''),
+            case when cost_hour.is_distribution then 'distribution' end,
+            'pool=' || cost_hour.pool,
+            'namespace=' || cost_hour.namespace
         ) as content
     from mart.cost_hour
     join core.cost_model using (cost_model_key)

@@ -1,8 +1,9 @@
 -- The daily rollup of the published hours.
--- Grain: cluster × day × model × line × owner × namespace × workload.
+-- Grain: cluster × day × model × line × direct or distribution × owner × namespace × workload × pool.
 -- Runs in the transaction that publishes, after the swap; the touched days were deleted just before.
 insert into mart.cost_day (
-    cluster_key, day, cost_model, line, owner, namespace, workload_kind, workload_name, currency, hours,
+    cluster_key, day, cost_model, line, is_distribution, owner, namespace, workload_kind, workload_name, pool,
+    currency, hours,
     cpu_core_seconds, memory_byte_seconds, gpu_seconds, storage_byte_seconds, network_bytes,
     load_balancer_seconds, cpu_cost, memory_cost, gpu_cost, storage_cost, network_cost,
     load_balancer_cost, other_cost, cost
@@ -12,10 +13,12 @@ select
     cast(published.hour at time zone 'UTC' as date),
     cost_model.cost_model,
     cost_hour.line,
+    cost_hour.is_distribution,
     cost_hour.owner,
-    shown.namespace,
+    coalesce(shown.namespace, named.namespace),
     shown.workload_kind,
     shown.workload_name,
+    named.pool,
     cost_hour.currency,
     count(distinct cost_hour.hour),
     sum(cost_hour.cpu_core_seconds),
@@ -39,6 +42,11 @@ join core.cost_model using (cost_model_key)
 -- Of excluded namespaces the cost stays, without their names.
 left join core.pod as shown
     on shown.pod_key = cost_hour.pod_key and cost_hour.owner <> 'excluded'
+cross join lateral (
+    select
+        case when cost_hour.owner <> 'excluded' then cost_hour.namespace end as namespace,
+        case when cost_hour.owner <> 'excluded' then cost_hour.pool end as pool
+) as named
 where published.cluster_key = :cluster_key
     and published.hour >= :start
     and published.hour < :end
@@ -49,8 +57,10 @@ group by
     cast(published.hour at time zone 'UTC' as date),
     cost_model.cost_model,
     cost_hour.line,
+    cost_hour.is_distribution,
     cost_hour.owner,
-    shown.namespace,
+    coalesce(shown.namespace, named.namespace),
     shown.workload_kind,
     shown.workload_name,
+    named.pool,
     cost_hour.currency

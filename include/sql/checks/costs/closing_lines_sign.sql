@@ -1,6 +1,6 @@
 -- Only overcommit is negative, and never positive: a share below zero would pay somebody for running pods.
 -- severity: critical
--- expects: costs of overcommit are 0 or less, of every other line but recovery and correction 0 or more, per resource
+-- expects: direct costs of overcommit are 0 or less, of every other line but recovery and correction 0 or more, per resource
 -- remedy: This is a defect of the allocation; please report it with the rows shown.
 select
     cost_hour.hour,
@@ -16,6 +16,7 @@ left join core.node using (node_key)
 where cost_hour.stage_id = :stage_id
     and cost_hour.hour >= :start
     and cost_hour.hour < :end
+    and not cost_hour.is_distribution
     and (
         (
             cost_hour.line = 'overcommit'

@@ -15,6 +15,7 @@ with line as (
         and hour < :end
         and node_key is not null
         and cost is not null
+        and not is_distribution
     group by cost_model_key, node_key, currency
 )
 

@@ -1,13 +1,15 @@
 -- A pod-hour without a line is not billed; one with two lines is billed twice; a line without a pod-hour bills
 -- what never ran.
 -- severity: critical
--- expects: every pod-hour has exactly one line (workload or unpriced) per cost model, for the quantity it held
+-- expects: every pod-hour has exactly one direct line of its node (workload, shared or unpriced) per cost model, for what it is billed
 -- remedy: This is a defect of the allocation; please report it with the rows shown.
 with model as (
     select
         stage_hour.hour,
         cost_model.cost_model_key,
-        cost_model.cost_model
+        cost_model.cost_model,
+        cost_model.cpu_basis,
+        cost_model.memory_basis
     from ops.stage_hour
     join core.cost_model
         on cost_model.during @> stage_hour.hour and cost_model.known @> stage_hour.as_of
@@ -25,10 +27,18 @@ held as (
         model.cost_model_key,
         pod_hour.hour,
         pod_hour.pod_key,
-        pod_hour.cpu_request_core_seconds - pod_hour.cpu_request_used_core_seconds
-        + greatest(pod_hour.cpu_request_used_core_seconds, pod_hour.cpu_used_core_seconds) as cpu,
-        pod_hour.memory_request_byte_seconds - pod_hour.memory_request_used_byte_seconds
-        + greatest(pod_hour.memory_request_used_byte_seconds, pod_hour.memory_used_byte_seconds) as memory,
+        mart.billed(
+            model.cpu_basis,
+            pod_hour.cpu_request_core_seconds,
+            pod_hour.cpu_request_used_core_seconds,
+            pod_hour.cpu_used_core_seconds
+        ) as cpu,
+        mart.billed(
+            model.memory_basis,
+            pod_hour.memory_request_byte_seconds,
+            pod_hour.memory_request_used_byte_seconds,
+            pod_hour.memory_used_byte_seconds
+        ) as memory,
         pod_hour.gpu_request_gpu_seconds as gpu
     from core.pod_hour
     join model using (hour)
@@ -41,7 +51,7 @@ line as (
         hour,
         pod_key,
         count(*) as lines,
-        bool_and(line in ('workload', 'unpriced')) as are_of_pods,
+        bool_and(line in ('workload', 'shared', 'unpriced')) as are_of_pods,
         sum(cpu_core_seconds) as cpu,
         sum(memory_byte_seconds) as memory,
         sum(gpu_seconds) as gpu
@@ -50,6 +60,8 @@ line as (
         and hour >= :start
         and hour < :end
         and pod_key is not null
+        and pool is null
+        and not is_distribution
     group by cost_model_key, hour, pod_key
 )
 

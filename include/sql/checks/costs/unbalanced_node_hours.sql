@@ -2,7 +2,7 @@
 -- The node's cost is recomputed from price and seconds, that of a virtual node's pods from their rates; neither is
 -- taken from the allocation.
 -- severity: critical
--- expects: for every node, hour and cost model the lines add up to price × seconds / 3,600, rounded at 18 decimals
+-- expects: for every node, hour and cost model the direct lines add up to price × seconds / 3,600, rounded at 18 decimals
 -- remedy: This is a defect of the allocation; please report it with the rows shown.
 with model as (
     select
@@ -60,6 +60,8 @@ allocated as (
         and hour >= :start
         and hour < :end
         and cost is not null
+        and not is_distribution
+        and pool is null
     group by cost_model_key, hour, node_key
 ),
 

@@ -33,6 +33,8 @@ line as (
         and hour >= :start
         and hour < :end
         and node_key is not null
+        and pool is null
+        and not is_distribution
     group by cost_model_key, hour, node_key
 )
 

@@ -13,6 +13,7 @@ with workload as (
         and cost_hour.hour >= :start
         and cost_hour.hour < :end
         and cost_hour.line = 'workload'
+        and not cost_hour.is_distribution
     group by cost_model.cost_model, cost_hour.currency
 )
 

@@ -1,4 +1,4 @@
--- The staged cost lines. Node and pod are -1 where a line has none, so that lines compare by key.
+-- The staged direct cost lines. Node and pod are -1 where a line has none, so that lines compare by key.
 select
     hour,
     cost_model_key,
@@ -6,6 +6,7 @@ select
     line,
     coalesce(node_key, -1) as node_key,
     coalesce(pod_key, -1) as pod_key,
+    coalesce(pool, '') as pool,
     owner,
     currency,
     cpu_core_seconds,
@@ -13,4 +14,4 @@ select
     gpu_seconds,
     cost
 from mart.cost_hour
-where stage_id = :stage_id and hour >= :start and hour < :end
+where stage_id = :stage_id and hour >= :start and hour < :end and not is_distribution

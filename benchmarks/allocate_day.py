@@ -21,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
+import msgspec
 import polars as pl
 
 from kubetally.allocate.allocate import allocate, price_nodes, sync_config
@@ -38,6 +39,7 @@ START = datetime(2026, 11, 3, tzinfo=UTC)
 NOW = datetime(2026, 11, 4, 1, tzinfo=UTC)
 GIB = 1024**3
 CLUSTER = ClusterConfig("bench", (SourceConfig("prometheus", "unused"),), hourly_rate="0.384")
+FULLY_LOADED = msgspec.structs.replace(CLUSTER, cost_models=("fully_loaded",))
 
 
 def frames(nodes: int, pods: int, window: Window) -> dict[Dataset, pl.DataFrame]:
@@ -48,8 +50,8 @@ def frames(nodes: int, pods: int, window: Window) -> dict[Dataset, pl.DataFrame]
         end_at=pl.lit(window.end),
         uid=pl.format("node-{}", "n"),
         node=pl.format("node-{}", "n"),
-        cpu_capacity_cores=pl.lit("16"),
-        cpu_allocatable_cores=pl.lit("15.89"),
+        cpu_capacity_cores=pl.lit("64"),
+        cpu_allocatable_cores=pl.lit("63.77"),
         memory_capacity_bytes=pl.lit(str(64 * GIB)),
         memory_allocatable_bytes=pl.lit(str(61 * GIB)),
         gpu_capacity=pl.lit("0"),
@@ -64,7 +66,9 @@ def frames(nodes: int, pods: int, window: Window) -> dict[Dataset, pl.DataFrame]
         .then(pl.lit(window.start + timedelta(minutes=613)))
         .otherwise(pl.lit(window.end)),
         uid=pl.format("pod-{}", "p"),
-        namespace=pl.format("team-{}", pl.col("p") % 40),
+        namespace=pl.when(pl.col("p") % 50 == 0)
+        .then(pl.lit("kube-system"))
+        .otherwise(pl.format("team-{}", pl.col("p") % 40)),
         pod=pl.format("app-{}-{}", pl.col("p") % 700, "p"),
         node=pl.format("node-{}", pl.col("p") % nodes),
         phase=pl.lit("Running"),
@@ -172,6 +176,8 @@ def in_postgres(
         staging.consolidate(publisher, stage)
     with timed("price", times):
         price_nodes(publisher, stage, CLUSTER)
+    with timed("allocate, all policies", times):
+        shared_rows = allocate(publisher, stage, FULLY_LOADED)
     with timed("allocate", times):
         rows = allocate(publisher, stage, CLUSTER)
     with timed("publish", times):
@@ -184,7 +190,7 @@ def in_postgres(
         publish(publisher, again, now=NOW)
     with engine("bi").connect() as connection:
         total = connection.exec_driver_sql("select sum(cost) from bi.cost_day").scalar_one()
-    print(f"  {rows:,} cost lines")
+    print(f"  {rows:,} cost lines; {shared_rows:,} with all policies")
     return times, float(total)
 
 

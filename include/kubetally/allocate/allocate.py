@@ -101,11 +101,14 @@ def _allocate_part(
     rows = 0
     with engine.begin() as connection:
         connection.execute(text("set local enable_nestloop = off"))
+        connection.execute(text("set local work_mem = '64MB'"))
         connection.execute(text(f"delete from mart.cost_hour where {_IN_STAGE}"), hours)  # noqa: S608
         for name in shared_lines:
             model = hours | {"cluster_key": stage.cluster_key, "cost_model": name}
             rows += run_file(connection, "allocate/cost_hour.sql", model).rowcount
         run_file(connection, "allocate/virtual_pods.sql", hours)
+        # Rows just written have no statistics; a merge on the hour alone would compare all with all.
+        connection.execute(text("set local enable_mergejoin = off"))
         for name, lines in shared_lines.items():
             model = hours | {"cluster_key": stage.cluster_key, "cost_model": name}
             for line in lines:

@@ -48,10 +48,11 @@ placed as (
 
 line as materialized (
     select
+        row_number() over () as line_id,
         cost_hour.hour,
         cost_hour.cost_model_key,
         cost_hour.revision,
-        cost_hour.line,
+        cost_hour.line = 'workload' as is_recipient,
         cost_hour.owner,
         cost_hour.node_key,
         cost_hour.pod_key,
@@ -88,35 +89,41 @@ line as materialized (
         and (cost_hour.line = 'workload' or cost_hour.line = :line and cost_hour.owner = 'cluster')
 ),
 
+-- One resource of the pools of one scope and hour: what is cut at once.
 part as materialized (
     select
-        line.hour,
-        line.cost_model_key,
-        line.scope_key,
-        line.as_of,
-        line.weights,
-        line.shares,
-        line.driver,
-        min(line.node_pool) as node_pool,
-        min(line.revision) as revision,
-        min(line.currency) as currency,
-        component.component,
-        sum(component.cost) as amount
-    from line
-    cross join lateral (
-        values
-        ('cpu', line.cpu_cost),
-        ('memory', line.memory_cost),
-        ('gpu', line.gpu_cost),
-        ('storage', line.storage_cost),
-        ('network', line.network_cost),
-        ('load_balancer', line.load_balancer_cost),
-        ('other', line.other_cost)
-    ) as component (component, cost)
-    where line.line = :line and line.scope_key is not null and component.cost <> 0
-    group by
-        line.hour, line.cost_model_key, line.scope_key, line.as_of, line.weights, line.shares, line.driver,
-        component.component
+        row_number() over () as part_id,
+        amounts.*
+    from (
+        select
+            line.hour,
+            line.cost_model_key,
+            line.scope_key,
+            line.as_of,
+            line.weights,
+            line.shares,
+            line.driver,
+            min(line.node_pool) as node_pool,
+            min(line.revision) as revision,
+            min(line.currency) as currency,
+            component.component,
+            sum(component.cost) as amount
+        from line
+        cross join lateral (
+            values
+            ('cpu', line.cpu_cost),
+            ('memory', line.memory_cost),
+            ('gpu', line.gpu_cost),
+            ('storage', line.storage_cost),
+            ('network', line.network_cost),
+            ('load_balancer', line.load_balancer_cost),
+            ('other', line.other_cost)
+        ) as component (component, cost)
+        where not line.is_recipient and line.scope_key is not null and component.cost <> 0
+        group by
+            line.hour, line.cost_model_key, line.scope_key, line.as_of, line.weights, line.shares,
+            line.driver, component.component
+    ) as amounts
 ),
 
 paying_owner as (
@@ -126,20 +133,14 @@ paying_owner as (
         scope_key,
         owner
     from line
-    where line = 'workload' and weights = 'even'
+    where is_recipient and weights = 'even'
 ),
 
-recipient as (
+recipient as materialized (
     select
-        part.hour,
-        part.cost_model_key,
-        part.scope_key,
-        part.component,
-        part.amount,
-        part.revision,
-        part.currency,
+        part.part_id,
+        line.line_id,
         line.owner,
-        line.node_key,
         line.pod_key,
         line.pool,
         line.namespace,
@@ -155,18 +156,12 @@ recipient as (
         end as weight
     from part
     join line using (hour, cost_model_key, scope_key)
-    where line.line = 'workload' and part.weights in ('resource', 'cost')
+    where line.is_recipient and part.weights in ('resource', 'cost')
     union all
     select
-        part.hour,
-        part.cost_model_key,
-        part.scope_key,
-        part.component,
-        part.amount,
-        part.revision,
-        part.currency,
-        named.owner,
+        part.part_id,
         null,
+        named.owner,
         null,
         null,
         null,
@@ -202,59 +197,103 @@ recipient as (
             and share_driver.during @> part.hour
             and share_driver.known @> part.as_of
     ) as named
+    where part.weights not in ('resource', 'cost')
 ),
 
-weighed as (
+weighed as materialized (
     select
-        recipient.*,
-        sum(weight) over (partition by hour, cost_model_key, scope_key, component) as total
+        part_id,
+        sum(weight) as total
     from recipient
     where weight > 0
+    group by part_id
 ),
 
-cut as (
+cut as materialized (
     select
-        weighed.*,
-        div(abs(amount) * 1000000000000000000 * weight, total) as units,
-        mod(abs(amount) * 1000000000000000000 * weight, total) as rest
-    from weighed
+        recipient.part_id,
+        recipient.line_id,
+        recipient.owner,
+        recipient.pod_key,
+        recipient.pool,
+        recipient.namespace,
+        part.amount,
+        exact.units,
+        scaled.amount * recipient.weight - exact.units * weighed.total as rest
+    from recipient
+    join part using (part_id)
+    join weighed using (part_id)
+    cross join lateral (select abs(part.amount) * 1000000000000000000 as amount) as scaled
+    cross join lateral (select div(scaled.amount * recipient.weight, weighed.total) as units) as exact
+    where recipient.weight > 0
+),
+
+left_over as (
+    select
+        part_id,
+        min(abs(amount)) * 1000000000000000000 - sum(units) as units
+    from cut
+    group by part_id
 ),
 
 given as (
     select
-        cut.*,
+        cut.part_id,
+        cut.line_id,
+        cut.owner,
         (
             cut.units + (
                 row_number() over (
-                    partition by cut.hour, cut.cost_model_key, cut.scope_key, cut.component
+                    partition by cut.part_id
                     order by
                         cut.rest desc,
                         pod.uid collate "C" nulls first,
                         cut.pool collate "C" nulls first,
                         cut.namespace collate "C" nulls first,
                         cut.owner collate "C"
-                ) <= abs(cut.amount) * 1000000000000000000
-                - sum(cut.units) over (partition by cut.hour, cut.cost_model_key, cut.scope_key, cut.component)
+                ) <= left_over.units
             )::integer
         ) * sign(cut.amount) * 0.000000000000000001 as cost
     from cut
+    join left_over using (part_id)
     left join core.pod using (pod_key)
+),
+
+plus as (
+    select
+        given.line_id,
+        part.hour,
+        part.cost_model_key,
+        part.revision,
+        part.currency,
+        given.owner,
+        coalesce(sum(given.cost) filter (where part.component = 'cpu'), 0) as cpu_cost,
+        coalesce(sum(given.cost) filter (where part.component = 'memory'), 0) as memory_cost,
+        coalesce(sum(given.cost) filter (where part.component = 'gpu'), 0) as gpu_cost,
+        coalesce(sum(given.cost) filter (where part.component = 'storage'), 0) as storage_cost,
+        coalesce(sum(given.cost) filter (where part.component = 'network'), 0) as network_cost,
+        coalesce(sum(given.cost) filter (where part.component = 'load_balancer'), 0) as load_balancer_cost,
+        coalesce(sum(given.cost) filter (where part.component = 'other'), 0) as other_cost
+    from given
+    join part using (part_id)
+    group by given.line_id, given.owner, part.hour, part.cost_model_key, part.revision, part.currency
 ),
 
 taken as (
     select
-        hour,
-        cost_model_key,
-        scope_key,
-        bool_or(component = 'cpu') as cpu,
-        bool_or(component = 'memory') as memory,
-        bool_or(component = 'gpu') as gpu,
-        bool_or(component = 'storage') as storage,
-        bool_or(component = 'network') as network,
-        bool_or(component = 'load_balancer') as load_balancer,
-        bool_or(component = 'other') as other
+        part.hour,
+        part.cost_model_key,
+        part.scope_key,
+        bool_or(part.component = 'cpu') as cpu,
+        bool_or(part.component = 'memory') as memory,
+        bool_or(part.component = 'gpu') as gpu,
+        bool_or(part.component = 'storage') as storage,
+        bool_or(part.component = 'network') as network,
+        bool_or(part.component = 'load_balancer') as load_balancer,
+        bool_or(part.component = 'other') as other
     from weighed
-    group by hour, cost_model_key, scope_key
+    join part using (part_id)
+    group by part.hour, part.cost_model_key, part.scope_key
 )
 
 insert into mart.cost_hour (
@@ -265,27 +304,27 @@ insert into mart.cost_hour (
 select
     :stage_id,
     :cluster_key,
-    hour,
-    cost_model_key,
-    revision,
+    plus.hour,
+    plus.cost_model_key,
+    plus.revision,
     :line,
     true,
-    owner,
-    node_key,
-    pod_key,
-    pool,
-    namespace,
-    coalesce(sum(cost) filter (where component = 'cpu'), 0),
-    coalesce(sum(cost) filter (where component = 'memory'), 0),
-    coalesce(sum(cost) filter (where component = 'gpu'), 0),
-    coalesce(sum(cost) filter (where component = 'storage'), 0),
-    coalesce(sum(cost) filter (where component = 'network'), 0),
-    coalesce(sum(cost) filter (where component = 'load_balancer'), 0),
-    coalesce(sum(cost) filter (where component = 'other'), 0),
-    currency,
+    plus.owner,
+    line.node_key,
+    line.pod_key,
+    line.pool,
+    line.namespace,
+    plus.cpu_cost,
+    plus.memory_cost,
+    plus.gpu_cost,
+    plus.storage_cost,
+    plus.network_cost,
+    plus.load_balancer_cost,
+    plus.other_cost,
+    plus.currency,
     '{}'
-from given
-group by hour, cost_model_key, revision, owner, node_key, pod_key, pool, namespace, currency
+from plus
+left join line using (line_id)
 union all
 select
     :stage_id,
@@ -311,4 +350,4 @@ select
     line.price_snapshot_ids
 from line
 join taken using (hour, cost_model_key, scope_key)
-where line.line = :line
+where not line.is_recipient

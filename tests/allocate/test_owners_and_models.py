@@ -162,7 +162,7 @@ def test_two_files_with_one_model_are_refused(tmp_path):
 
 
 def test_the_model_that_comes_with_kubetally_is_the_one_the_tests_use():
-    assert load_models(PROJECT / "include" / "config") == {"resource": RESOURCE_MODEL}
+    assert load_models(PROJECT / "include" / "config")["resource"] == RESOURCE_MODEL
 
 
 # --- owners ---------------------------------------------------------------------------------------

@@ -100,6 +100,8 @@ def _allocate_part(
     hours = _hours(stage, part)
     rows = 0
     with engine.begin() as connection:
+        # Rows just written have no statistics; a merge on the hour alone would compare all with all.
+        connection.execute(text("set local enable_mergejoin = off"))
         connection.execute(text("set local enable_nestloop = off"))
         connection.execute(text("set local work_mem = '64MB'"))
         connection.execute(text(f"delete from mart.cost_hour where {_IN_STAGE}"), hours)  # noqa: S608
@@ -107,10 +109,17 @@ def _allocate_part(
             model = hours | {"cluster_key": stage.cluster_key, "cost_model": name}
             rows += run_file(connection, "allocate/cost_hour.sql", model).rowcount
         run_file(connection, "allocate/virtual_pods.sql", hours)
-        # Rows just written have no statistics; a merge on the hour alone would compare all with all.
-        connection.execute(text("set local enable_mergejoin = off"))
+        pools = set(
+            connection.execute(
+                text(
+                    "select distinct line from mart.cost_hour"  # noqa: S608
+                    f" where {_IN_STAGE} and owner = 'cluster' and cost is not null"
+                ),
+                hours,
+            ).scalars()
+        )
         for name, lines in shared_lines.items():
             model = hours | {"cluster_key": stage.cluster_key, "cost_model": name}
-            for line in lines:
+            for line in filter(pools.__contains__, lines):
                 rows += run_file(connection, "allocate/share.sql", model | {"line": line}).rowcount
     return rows

@@ -2,8 +2,7 @@
 -- Grain: one row per pod-hour (workload, shared or unpriced) and up to four per node-hour (system,
 -- uncovered, idle, overcommit).
 -- Why truncation: a node's pool per resource has a closing line, so its parts are truncated at 18
--- decimals and idle (or, when negative, overcommit) takes the residue. The node's cost itself is cut
--- into resources by largest remainder, ties by name, because that cut has no closing line.
+-- decimals and idle (or, when negative, overcommit) takes the residue.
 -- Invariant: for every node-hour the lines add up to price × seconds / 3600 exactly.
 with model as (
     select
@@ -19,192 +18,34 @@ with model as (
         and cost_model.cost_model = :cost_model
 ),
 
-node as (
+node_pool as materialized (
     select
         node_hour.*,
-        model.cost_model_key,
-        model.revision,
-        price.currency,
-        price.snapshot_ids,
-        mart.node_cost(price.price_per_hour, node_hour.seconds) as cost,
-        case
-            when parts.are_known then price.cpu_price_per_hour
-            else model.cpu_weight * node_hour.cpu_capacity_core_seconds * 1073741824
-        end as cpu_weight,
-        case
-            when parts.are_known then price.memory_price_per_hour
-            else model.memory_weight * node_hour.memory_capacity_byte_seconds
-        end as memory_weight,
-        case
-            when parts.are_known then price.gpu_price_per_hour
-            else model.gpu_weight * node_hour.gpu_capacity_gpu_seconds * 1073741824
-        end as gpu_weight
+        priced.cost_model_key,
+        priced.revision,
+        priced.currency,
+        priced.snapshot_ids,
+        priced.cost,
+        priced.cpu_pool,
+        priced.memory_pool,
+        priced.gpu_pool,
+        priced.cpu_uncovered,
+        priced.memory_uncovered,
+        priced.gpu_uncovered
     from core.node_hour
-    join model using (hour)
-    left join core.node_price as price
-        on price.stage_id = node_hour.stage_id
-        and price.node_key = node_hour.node_key
-        and price.during @> node_hour.hour
-        and not node_hour.is_virtual
-    cross join lateral (
-        select (
-            price.cpu_price_per_hour is not null
-            and price.memory_price_per_hour is not null
-            and price.gpu_price_per_hour is not null
-        ) as are_known
-    ) as parts
+    join mart.node_pool(:stage_id, :cost_model, :start, :end) as priced using (hour, node_key)
     where node_hour.stage_id = :stage_id and node_hour.hour >= :start and node_hour.hour < :end
-),
-
-cut as (
-    select
-        node.*,
-        weight.total,
-        div(node.cost * 1000000000000000000 * node.cpu_weight, nullif(weight.total, 0)) as cpu_units,
-        div(node.cost * 1000000000000000000 * node.gpu_weight, nullif(weight.total, 0)) as gpu_units,
-        div(node.cost * 1000000000000000000 * node.memory_weight, nullif(weight.total, 0)) as memory_units,
-        mod(node.cost * 1000000000000000000 * node.cpu_weight, nullif(weight.total, 0)) as cpu_rest,
-        mod(node.cost * 1000000000000000000 * node.gpu_weight, nullif(weight.total, 0)) as gpu_rest,
-        mod(node.cost * 1000000000000000000 * node.memory_weight, nullif(weight.total, 0)) as memory_rest
-    from node
-    cross join lateral (
-        select node.cpu_weight + node.memory_weight + node.gpu_weight as total
-    ) as weight
-),
-
-pool as (
-    select
-        cut.*,
-        case
-            when cut.total = 0 then cut.cost
-            else (
-                cut.cpu_units + (
-                    given.units_left > (cut.gpu_rest > cut.cpu_rest)::integer
-                    + (cut.memory_rest > cut.cpu_rest)::integer
-                )::integer
-            ) * 0.000000000000000001
-        end as cpu_pool,
-        case
-            when cut.total = 0 then 0
-            else (
-                cut.gpu_units + (
-                    given.units_left > (cut.cpu_rest >= cut.gpu_rest)::integer
-                    + (cut.memory_rest > cut.gpu_rest)::integer
-                )::integer
-            ) * 0.000000000000000001
-        end as gpu_pool,
-        case
-            when cut.total = 0 then 0
-            else (
-                cut.memory_units + (
-                    given.units_left > (cut.cpu_rest >= cut.memory_rest)::integer
-                    + (cut.gpu_rest >= cut.memory_rest)::integer
-                )::integer
-            ) * 0.000000000000000001
-        end as memory_pool
-    from cut
-    cross join lateral (
-        select
-            cut.cost * 1000000000000000000 - cut.cpu_units - cut.gpu_units - cut.memory_units as units_left
-    ) as given
-),
-
-node_pool as (
-    select
-        pool.*,
-        mart.share(cpu_pool, seconds - covered_seconds, seconds) as cpu_uncovered,
-        mart.share(memory_pool, seconds - covered_seconds, seconds) as memory_uncovered,
-        mart.share(gpu_pool, seconds - covered_seconds, seconds) as gpu_uncovered
-    from pool
-),
-
-valid_rule as (
-    select
-        stage_hour.hour,
-        array_agg(rule.owner_rule_id order by rule.position, rule.owner_rule_id) as rule_ids
-    from ops.stage_hour
-    cross join core.cluster
-    left join core.owner_rule as rule
-        on rule.during @> stage_hour.hour
-        and rule.known @> stage_hour.as_of
-        and cluster.cluster ~ rule.cluster_pattern
-    where stage_hour.stage_id = :stage_id
-        and stage_hour.hour >= :start
-        and stage_hour.hour < :end
-        and cluster.cluster_key = :cluster_key
-    group by stage_hour.hour
-),
-
-pod_label as (
-    select distinct on (pod_segment.pod_key, stage_hour.hour)
-        pod_segment.pod_key,
-        stage_hour.hour,
-        pod_segment.labels
-    from core.pod_segment
-    join ops.stage_hour
-        on stage_hour.stage_id = pod_segment.stage_id
-        and pod_segment.during && tstzrange(stage_hour.hour, stage_hour.hour + interval '1 hour')
-    where pod_segment.stage_id = :stage_id and stage_hour.hour >= :start and stage_hour.hour < :end
-    order by pod_segment.pod_key, stage_hour.hour, upper(pod_segment.during) desc
-),
-
-namespace_label as (
-    select distinct on (segment.namespace, stage_hour.hour)
-        segment.namespace,
-        stage_hour.hour,
-        segment.labels
-    from core.namespace_segment as segment
-    join ops.stage_hour
-        on stage_hour.stage_id = segment.stage_id
-        and date_trunc('day', stage_hour.hour, 'UTC') = date_trunc('day', lower(segment.during), 'UTC')
-    cross join lateral (
-        select extract(epoch from stage_hour.hour + interval '1 hour' - lower(segment.during)) as seconds
-    ) as before_end
-    where segment.stage_id = :stage_id and stage_hour.hour >= :start and stage_hour.hour < :end
-    order by segment.namespace, stage_hour.hour, before_end.seconds > 0 desc, abs(before_end.seconds)
 ),
 
 held as (
     select
         pod_hour.*,
-        pod.namespace,
-        valid_rule.rule_ids,
-        coalesce(pod_label.labels, '{}') as pod_labels,
-        coalesce(namespace_label.labels, '{}') as namespace_labels
+        pod_owner.namespace,
+        pod_owner.owner
     from core.pod_hour
-    join core.pod using (pod_key)
-    join valid_rule using (hour)
-    left join pod_label using (pod_key, hour)
-    left join namespace_label using (namespace, hour)
+    join mart.pod_owner(:stage_id, cast(:cluster_key as smallint), :start, :end) as pod_owner
+        using (hour, pod_key)
     where pod_hour.stage_id = :stage_id and pod_hour.hour >= :start and pod_hour.hour < :end
-),
-
-owned as materialized (
-    select
-        kind.*,
-        coalesce(chosen.owner, 'unowned') as owner
-    from (select distinct namespace, rule_ids, pod_labels, namespace_labels from held) as kind
-    left join lateral (
-        select coalesce(nullif(rule.owner, ''), label.value) as owner
-        from core.owner_rule as rule
-        cross join lateral (
-            select coalesce(
-                source.labels ->> rule.label_key,
-                source.labels ->> regexp_replace(rule.label_key, '[^a-zA-Z0-9_]', '_', 'g')
-            ) as value
-            from (
-                select case rule.label_of
-                    when 'pod' then kind.pod_labels
-                    when 'namespace' then kind.namespace_labels
-                end as labels
-            ) as source
-        ) as label
-        where rule.owner_rule_id = any(kind.rule_ids)
-            and kind.namespace ~ rule.namespace_pattern
-            and (rule.label_of = '' or (label.value <> '' and label.value ~ rule.label_pattern))
-        order by rule.position, rule.owner_rule_id
-        limit 1
-    ) as chosen on true
 ),
 
 pod_line as (
@@ -212,7 +53,7 @@ pod_line as (
         held.hour,
         held.node_key,
         held.pod_key,
-        case when shared.is_shared then 'cluster' else owned.owner end as owner,
+        case when shared.is_shared then 'cluster' else held.owner end as owner,
         shared.is_shared,
         model.cost_model_key,
         model.revision,
@@ -235,7 +76,6 @@ pod_line as (
         node_pool.snapshot_ids
     from held
     join model using (hour)
-    join owned using (namespace, rule_ids, pod_labels, namespace_labels)
     left join node_pool using (hour, node_key)
     cross join lateral (
         select
@@ -254,7 +94,7 @@ pod_line as (
             held.gpu_request_gpu_seconds as gpu_seconds
     ) as amount
     cross join lateral (
-        select coalesce(held.namespace ~ model.shared_namespace_pattern and owned.owner <> 'excluded', false)
+        select coalesce(held.namespace ~ model.shared_namespace_pattern and held.owner <> 'excluded', false)
         as is_shared
     ) as shared
 ),

@@ -32,6 +32,8 @@ from sample_company import (
 
 FULL_OF_THINGS = [
     "pod_label_hour",
+    "capacity_share_hour",
+    "capacity_share_day",
     "cost_hour",
     "cost_day",
     "cost_month",

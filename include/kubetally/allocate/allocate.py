@@ -5,9 +5,10 @@ Hours do not depend on each other, so a long window is cut among a few connectio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, text
 
@@ -69,10 +70,10 @@ def allocate(engine: Engine, stage: Stage, cluster: ClusterConfig) -> int:
             )
             return int(written.scalar_one())
         demand_models(connection, stage.stage_id, cluster)
-        lines = {name: _shared_lines(connection, name) for name in cluster.cost_models}
+        models = [_model(connection, name) for name in cluster.cost_models]
     parts = list(stage.window.chunks(PART_HOURS * HOUR))
     with ThreadPoolExecutor(CONNECTIONS) as pool:
-        return sum(pool.map(lambda part: _allocate_part(engine, stage, part, lines), parts))
+        return sum(pool.map(lambda part: _allocate_part(engine, stage, part, models), parts))
 
 
 _IN_STAGE = "stage_id = :stage_id and hour >= :start and hour < :end"
@@ -82,21 +83,37 @@ def _hours(stage: Stage, part: Window) -> dict[str, object]:
     return {"stage_id": stage.stage_id, "start": part.start, "end": part.end}
 
 
-def _shared_lines(connection: Connection, cost_model: str) -> list[str]:
-    """The pools that some version of the model passes on, in the order of the cascade."""
-    found = connection.execute(
+class _Model(NamedTuple):
+    """What the versions of one cost model need: SQL files for direct lines, and which pools to pass on."""
+
+    name: str
+    files: list[str]
+    shared_lines: list[str]
+
+
+_FILE_OF_KIND = {
+    "resource": "allocate/cost_hour.sql",
+    "charge_back": "allocate/charge_back.sql",
+}
+
+
+def _model(connection: Connection, cost_model: str) -> _Model:
+    kinds = connection.execute(
+        text("select distinct kind from core.cost_model where cost_model = :cost_model"),
+        {"cost_model": cost_model},
+    ).scalars()
+    lines = connection.execute(
         text(
             "select distinct line from core.share_policy join core.cost_model using (cost_model_key)"
             " where cost_model = :cost_model"
         ),
         {"cost_model": cost_model},
     ).scalars()
-    return sorted(found, key=CASCADE.index)
+    files = sorted(_FILE_OF_KIND[kind] for kind in kinds)
+    return _Model(cost_model, files, sorted(lines, key=CASCADE.index))
 
 
-def _allocate_part(
-    engine: Engine, stage: Stage, part: Window, shared_lines: Mapping[str, list[str]]
-) -> int:
+def _allocate_part(engine: Engine, stage: Stage, part: Window, models: Sequence[_Model]) -> int:
     hours = _hours(stage, part)
     rows = 0
     with engine.begin() as connection:
@@ -105,9 +122,10 @@ def _allocate_part(
         connection.execute(text("set local enable_nestloop = off"))
         connection.execute(text("set local work_mem = '64MB'"))
         connection.execute(text(f"delete from mart.cost_hour where {_IN_STAGE}"), hours)  # noqa: S608
-        for name in shared_lines:
-            model = hours | {"cluster_key": stage.cluster_key, "cost_model": name}
-            rows += run_file(connection, "allocate/cost_hour.sql", model).rowcount
+        for model in models:
+            names = hours | {"cluster_key": stage.cluster_key, "cost_model": model.name}
+            for file in model.files:
+                rows += run_file(connection, file, names).rowcount
         run_file(connection, "allocate/virtual_pods.sql", hours)
         pools = set(
             connection.execute(
@@ -118,8 +136,8 @@ def _allocate_part(
                 hours,
             ).scalars()
         )
-        for name, lines in shared_lines.items():
-            model = hours | {"cluster_key": stage.cluster_key, "cost_model": name}
-            for line in filter(pools.__contains__, lines):
-                rows += run_file(connection, "allocate/share.sql", model | {"line": line}).rowcount
+        for model in models:
+            names = hours | {"cluster_key": stage.cluster_key, "cost_model": model.name}
+            for line in filter(pools.__contains__, model.shared_lines):
+                rows += run_file(connection, "allocate/share.sql", names | {"line": line}).rowcount
     return rows

@@ -127,28 +127,54 @@ class ModelVersion(
 
     def row(self) -> dict[str, Any]:
         """The version as columns of core.cost_model."""
-        base = self.base_price
-        prices = base if isinstance(base, BasePrice) else KNOWN_BASE_PRICES[base]
-        basis = self.basis
-        each = basis if isinstance(basis, ResourceBasis) else ResourceBasis(basis, basis)
         patterns = [f"({regex(glob)})" for glob in self.shared_namespaces]
-        return {
-            "kind": "resource",
-            "currency": self.currency,
-            "cpu": prices.cpu_core_hour,
-            "memory": prices.memory_gib_hour,
-            "gpu": prices.gpu_hour,
-            "cpu_basis": each.cpu,
-            "memory_basis": each.memory,
-            "shared_namespaces": "|".join(patterns) or None,
-        }
+        return _columns("resource", self) | {"shared_namespaces": "|".join(patterns) or None}
+
+
+class ChargeBackVersion(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="kind",
+    tag="charge_back",
+):
+    """A `charge_back` model: all nodes as one pool, shared by what pods and the nodes themselves used."""
+
+    valid_from: date
+    currency: str
+    base_price: BasePrice | Literal["opencost", "aws"]
+    basis: Basis | ResourceBasis = "used"
+
+    @property
+    def share(self) -> Shares:
+        return Shares()
+
+    def row(self) -> dict[str, Any]:
+        """The version as columns of core.cost_model."""
+        return _columns("charge_back", self) | {"shared_namespaces": None}
+
+
+def _columns(kind: str, version: ModelVersion | ChargeBackVersion) -> dict[str, Any]:
+    base, basis = version.base_price, version.basis
+    prices = base if isinstance(base, BasePrice) else KNOWN_BASE_PRICES[base]
+    each = basis if isinstance(basis, ResourceBasis) else ResourceBasis(basis, basis)
+    return {
+        "kind": kind,
+        "currency": version.currency,
+        "cpu": prices.cpu_core_hour,
+        "memory": prices.memory_gib_hour,
+        "gpu": prices.gpu_hour,
+        "cpu_basis": each.cpu,
+        "memory_basis": each.memory,
+    }
 
 
 class CostModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One file: a model's name and its versions in order of validity."""
 
     cost_model: str
-    versions: tuple[ModelVersion, ...]
+    versions: tuple[ModelVersion | ChargeBackVersion, ...]
 
     def __post_init__(self) -> None:
         starts = [version.valid_from for version in self.versions]

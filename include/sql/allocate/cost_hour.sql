@@ -16,6 +16,7 @@ with model as (
         and stage_hour.hour >= :start
         and stage_hour.hour < :end
         and cost_model.cost_model = :cost_model
+        and cost_model.kind = 'resource'
 ),
 
 node_pool as materialized (
@@ -34,6 +35,7 @@ node_pool as materialized (
         priced.gpu_uncovered
     from core.node_hour
     join mart.node_pool(:stage_id, :cost_model, :start, :end) as priced using (hour, node_key)
+    join (select distinct cost_model_key from model) as resource_model using (cost_model_key)
     where node_hour.stage_id = :stage_id and node_hour.hour >= :start and node_hour.hour < :end
 ),
 

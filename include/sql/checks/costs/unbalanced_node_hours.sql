@@ -19,6 +19,7 @@ with model as (
             join core.cost_model as used using (cost_model_key)
             where cost_hour.stage_id = :stage_id and cost_hour.hour >= :start and cost_hour.hour < :end
         )
+        and cost_model.kind = 'resource'
 ),
 
 node_cost as (
@@ -62,6 +63,7 @@ allocated as (
         and cost is not null
         and not is_distribution
         and pool is null
+        and cost_model_key in (select model.cost_model_key from model)
     group by cost_model_key, hour, node_key
 ),
 

@@ -18,6 +18,7 @@ with model as (
             join core.cost_model as used using (cost_model_key)
             where cost_hour.stage_id = :stage_id and cost_hour.hour >= :start and cost_hour.hour < :end
         )
+        and cost_model.kind = 'resource'
 ),
 
 line as (

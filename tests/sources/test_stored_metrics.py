@@ -121,6 +121,7 @@ def test_a_day_of_files_gives_pods_nodes_and_their_gpus(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.claims("DUR-01", "DUR-02", "DUR-03", "DUR-04", "DUR-08")
 @pytest.mark.parametrize("case_id", ["DUR-01", "DUR-02", "DUR-03", "DUR-04", "DUR-08"])
 def test_segments_are_those_of_the_bills(case_id: str) -> None:
     given = cases()[case_id]["given"]
@@ -136,6 +137,74 @@ def test_segments_are_those_of_the_bills(case_id: str) -> None:
         for each in segments(moments, timedelta(seconds=given["interval_s"]))
     ]
     assert found == cases()[case_id]["expect"]
+
+
+@pytest.mark.claims("DUR-05")
+def test_another_gpu_or_another_count_of_it_is_another_segment() -> None:
+    case = cases()["DUR-05"]
+    gpus = {
+        (1800, 2700): ("V100", 1),
+        (3600, 5400): ("A100SXM4", 1),
+        (6300, 7200): ("A100SXM4", 3),
+    }
+    moments = {}
+    for moment in range(0, 8101, case["given"]["interval_s"]):
+        model, count = next(
+            (gpu for (first, last), gpu in gpus.items() if first <= moment <= last), (None, 0)
+        )
+        moments[moment] = Moment(
+            cpu=Decimal(1),
+            memory=Decimal(4),
+            gpu=Decimal(count),
+            gpu_model=model,
+            gpu_resource="nvidia.com/gpu",
+        )
+    found = []
+    for each in segments(moments, timedelta(seconds=case["given"]["interval_s"])):
+        told = {
+            "start": int(each.start.timestamp()),
+            "duration": int((each.end - each.start).total_seconds()),
+        }
+        if each.what.gpu:
+            told["gpu"] = f"{each.what.gpu_model}x{each.what.gpu}"
+        found.append(told)
+    assert found == case["expect"]
+
+
+def quarters(count: int, start: int = 0) -> list[str]:
+    """Clock times a quarter of an hour apart."""
+    return [f"{n // 4:02}:{n % 4 * 15:02}" for n in range(start, start + count)]
+
+
+def core_hours(tmp_path: Path) -> Decimal:
+    cluster = ClusterConfig("stored", (SourceConfig("files", path=str(tmp_path)),))
+    land(engine("loader"), cluster, collect(tmp_path), now=DAY.end)
+    publisher = engine("publisher")
+    consolidate(publisher, begin(publisher, cluster, DAY, "daily", now=DAY.end))
+    with publisher.connect() as connection:
+        seconds = connection.exec_driver_sql(
+            "select sum(cpu_request_core_seconds) from core.pod_hour"
+        ).scalar_one()
+    return Decimal(seconds) / 3600
+
+
+@pytest.mark.claims("C25")
+def test_a_day_of_quarters_is_twenty_four_hours(tmp_path: Path, warehouse: Warehouse) -> None:
+    given = cases()["C25"]["input"]
+    write(tmp_path, stored([series(dict.fromkeys(quarters(given["samples"]), given["request"]))]))
+    assert core_hours(tmp_path) == Decimal(str(cases()["C25"]["right"]["core_hours"]))
+
+
+@pytest.mark.claims("C26")
+def test_a_gap_in_the_samples_is_not_billed(tmp_path: Path, warehouse: Warehouse) -> None:
+    given, right = cases()["C26"]["input"], cases()["C26"]["right"]
+    times = [quarters(1, seconds // given["step_s"])[0] for seconds in given["t"]]
+    write(tmp_path, stored([series(dict(zip(times, map(str, given["v"]), strict=True)))]))
+    assert pods(collect(tmp_path)) == [
+        (quarters(1, run["from"] // 900)[0], quarters(1, run["to"] // 900)[0], str(run["v"]))
+        for run in right["runs"]
+    ]
+    assert core_hours(tmp_path) == Decimal(right["core_hours"])
 
 
 def test_a_pod_seen_once_is_billed_one_interval_and_a_gap_is_not(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     include_namespaces: tuple[str, ...] = ("*",)
     exclude_namespaces: tuple[str, ...] = ()
     cost_models: tuple[str, ...] = ("resource",)
+    outage_services: tuple[str, ...] = ()  # what outage files call it, besides its name
 
     def __post_init__(self) -> None:
         if not self.name or not all(c.isalnum() or c in "-_." for c in self.name):

@@ -25,6 +25,7 @@ from kubetally.warehouse.land import land
 
 SHARED = {
     "core.cost_model",
+    "core.outage",
     "core.owner_rule",
     "core.price",
     "core.price_lookup",

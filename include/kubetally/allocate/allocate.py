@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, text
 
 from kubetally.allocate.drivers import load_drivers, sync_drivers
 from kubetally.allocate.models import CASCADE, demand_models, load_models, sync_models
+from kubetally.allocate.outages import load_outages, sync_outages
 from kubetally.allocate.owners import load_owners, sync_owners
 from kubetally.config import ClusterConfig, clusters
 from kubetally.consolidate.stage import Stage, demand_staged, node_facts, spans_by_as_of
@@ -23,11 +24,12 @@ from kubetally.windows import HOUR, Window
 
 
 def sync_config(engine: Engine, *, now: datetime) -> None:
-    """Brings owners, cost models and drivers from include/config/ into the warehouse, dated."""
+    """Brings owners, cost models, drivers and outages from include/config/ into the warehouse, dated."""
     with engine.begin() as connection:
         lock(connection, "config")
         sync_models(connection, load_models(), now)
         sync_drivers(connection, load_drivers(), now)
+        sync_outages(connection, load_outages(), now, clusters())
         sync_owners(connection, load_owners(), now, clusters())
 
 

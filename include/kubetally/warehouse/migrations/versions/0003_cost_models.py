@@ -5,7 +5,7 @@ from alembic import op
 from kubetally.warehouse.connect import SQL_FOLDER, run_script
 
 revision = "0003"
-down_revision = "0001"
+down_revision = "0002"
 branch_labels = None
 depends_on = None
 

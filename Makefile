@@ -18,7 +18,7 @@ digest = $(firstword $(shell cat $(1) | cksum | tr ' ' '-'))
 RUN_STAMP := $(VENV)/installed-$(call digest,requirements.txt)
 DEV_STAMP := $(VENV)/installed-dev-$(call digest,requirements.txt requirements-dev.txt)
 
-.PHONY: help run stop clean status logs test lint lock sql day migrate forget gap airflow oracles clusters bench hooks
+.PHONY: help run stop clean status logs test lint lock sql day migrate forget gap doctor airflow oracles clusters bench hooks
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ forget: $(RUN_STAMP) ## CLUSTER=demo: delete every row of one cluster
 
 gap: $(RUN_STAMP) ## CLUSTER=… FROM=… TO=… REASON="…": acknowledge a gap that cannot be filled
 	@$(LOCAL) gap "$$CLUSTER" "$$FROM" "$$TO" "$$REASON"
+
+doctor: $(RUN_STAMP) ## CLUSTER=demo: what of a cluster is reachable, missing, doubled
+	@$(PY) -m kubetally doctor "$$CLUSTER"
 
 airflow: $(RUN_STAMP) ## ARGS="dags list": run an airflow command in this environment
 	@$(LOCAL) airflow $(ARGS)

@@ -19,9 +19,15 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         _use_local_connections()
+        now = datetime.now(UTC)
+        if options.area == "doctor":
+            from kubetally.doctor.command import report
+
+            text, has_failed = report(options.cluster, now, is_json=options.json)
+            print(text)
+            return int(has_failed)
         from kubetally.prices.command import explain_price
 
-        now = datetime.now(UTC)
         at = parse_time(options.at) if options.at else now
         print(explain_price(options.node, at, cluster=options.cluster, live=options.live, now=now))
     except KubetallyError as error:
@@ -36,6 +42,11 @@ def _parser() -> argparse.ArgumentParser:
     prices = areas.add_parser("prices", help="the price book").add_subparsers(
         dest="command", required=True
     )
+    looks = areas.add_parser(
+        "doctor", help="what of a cluster is reachable, missing, doubled; exit status 1 on FAIL"
+    )
+    looks.add_argument("cluster", metavar="CLUSTER", help="as named in clusters.yaml")
+    looks.add_argument("--json", action="store_true", help="findings as JSON")
     explain = prices.add_parser(
         "explain", help="every candidate row of a node's price, and why it was kept or dropped"
     )

@@ -22,6 +22,7 @@ SCHEDULES = {
     "costs_daily": "0 0 * * *",
     "reports": None,
     "maintenance": "0 3 * * *",
+    "doctor": None,
 }
 
 # Airflow's own decorators load sqlalchemy and requests; our files must not, and nobody may load the rest.

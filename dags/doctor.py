@@ -28,6 +28,7 @@ from kubetally.flow import DEFAULTS, START
     schedule=None,
     start_date=START,
     catchup=False,
+    max_active_runs=2,
     default_args=DEFAULTS | {"retries": 0},
     dagrun_timeout=timedelta(minutes=30),
     params={"cluster": Param("demo", type="string", description="As named in clusters.yaml.")},

@@ -57,6 +57,26 @@ def test_the_cost_stays_and_the_name_goes(warehouse: Warehouse) -> None:
     )
     assert [tuple(row) for row in workloads] == [(None, None)]
     assert A_DAY.seconds == 86400
+    assert hidden_names("all") == {"shop", "lab"}
+    assert hidden_names("some") == {"shop", None}
+
+
+def hidden_names(name: str) -> set[str | None]:
+    """The namespaces that views of usage name; all of them agree."""
+    found = [
+        {
+            row[0]
+            for row in query(f"select namespace from bi.{view} where cluster = :name", name=name)  # noqa: S608
+        }
+        for view in ("requests_and_usage_hour", "requests_and_usage_day", "efficiency_day")
+    ]
+    shares = query(
+        "select namespace from bi.capacity_share_hour where cluster = :name and not is_non_allocatable",
+        name=name,
+    )
+    found.append({row[0] for row in shares})
+    assert all(each == found[0] for each in found)
+    return found[0]
 
 
 @pytest.mark.parametrize(

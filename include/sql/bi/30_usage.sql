@@ -28,7 +28,7 @@ from ops.published_hour as published
 join core.pod_hour
     on pod_hour.stage_id = published.stage_id and pod_hour.hour = published.hour
 join core.cluster on cluster.cluster_key = published.cluster_key
-join core.pod using (pod_key)
+join core.shown_pod as pod using (pod_key)
 group by
     cluster.cluster,
     published.hour,
@@ -39,7 +39,7 @@ group by
 comment on view bi.requests_and_usage_hour is 'Requested and used, by workload and hour.';
 comment on column bi.requests_and_usage_hour.cluster is 'Cluster, as named in include/config/clusters.yaml.';
 comment on column bi.requests_and_usage_hour.hour is 'Start of the hour, UTC.';
-comment on column bi.requests_and_usage_hour.namespace is 'Namespace.';
+comment on column bi.requests_and_usage_hour.namespace is 'Namespace; null for namespaces that are left out of reports.';
 comment on column bi.requests_and_usage_hour.workload_kind is 'Kind of the pods'' top owner; null = none.';
 comment on column bi.requests_and_usage_hour.workload_name is 'Name of the pods'' top owner; null = none.';
 comment on column bi.requests_and_usage_hour.pods is 'Pods that held or used something.';
@@ -80,7 +80,7 @@ from ops.published_hour as published
 join core.pod_hour
     on pod_hour.stage_id = published.stage_id and pod_hour.hour = published.hour
 join core.cluster on cluster.cluster_key = published.cluster_key
-join core.pod using (pod_key)
+join core.shown_pod as pod using (pod_key)
 group by
     cluster.cluster,
     cast(published.hour at time zone 'UTC' as date),
@@ -91,7 +91,7 @@ group by
 comment on view bi.requests_and_usage_day is 'Requested and used, by workload and day.';
 comment on column bi.requests_and_usage_day.cluster is 'Cluster, as named in include/config/clusters.yaml.';
 comment on column bi.requests_and_usage_day.day is 'UTC day.';
-comment on column bi.requests_and_usage_day.namespace is 'Namespace.';
+comment on column bi.requests_and_usage_day.namespace is 'Namespace; null for namespaces that are left out of reports.';
 comment on column bi.requests_and_usage_day.workload_kind is 'Kind of the pods'' top owner; null = none.';
 comment on column bi.requests_and_usage_day.workload_name is 'Name of the pods'' top owner; null = none.';
 comment on column bi.requests_and_usage_day.pods is 'Pods that held or used something.';
@@ -126,7 +126,7 @@ from bi.requests_and_usage_day;
 comment on view bi.efficiency_day is 'How much of what was requested was used, by workload and day, over the time for which usage is known.';
 comment on column bi.efficiency_day.cluster is 'Cluster, as named in include/config/clusters.yaml.';
 comment on column bi.efficiency_day.day is 'UTC day.';
-comment on column bi.efficiency_day.namespace is 'Namespace.';
+comment on column bi.efficiency_day.namespace is 'Namespace; null for namespaces that are left out of reports.';
 comment on column bi.efficiency_day.workload_kind is 'Kind of the pods'' top owner; null = none.';
 comment on column bi.efficiency_day.workload_name is 'Name of the pods'' top owner; null = none.';
 comment on column bi.efficiency_day.cpu_requested_known_core_hours is 'CPU requested while usage is known.';

@@ -5,12 +5,12 @@ create view bi.container_stats_hour as
 select
     cluster.cluster,
     stats.hour,
-    stats.namespace,
+    case when not hidden.is_hidden then stats.namespace end as namespace,
     pod.workload_kind,
     pod.workload_name,
-    stats.pod,
+    case when not hidden.is_hidden then stats.pod end as pod,
     pod.uid as pod_uid,
-    nullif(stats.container, '') as container,
+    case when not hidden.is_hidden then nullif(stats.container, '') end as container,
     stats.node,
     round(stats.covered_seconds / 3600, 6) as covered_share,
     stats.resets,
@@ -38,13 +38,16 @@ from ops.published_hour as published
 join core.container_stats_hour as stats
     on stats.stage_id = published.stage_id and stats.hour = published.hour
 join core.cluster on cluster.cluster_key = published.cluster_key
-left join core.pod using (pod_key)
+left join core.shown_pod as pod using (pod_key)
+cross join lateral (
+    select core.is_excluded(published.cluster_key, stats.namespace) as is_hidden
+) as hidden
 where stats.device = '';
 
 comment on view bi.container_stats_hour is 'What each container did in an hour, from the kubelet''s counters. A pod''s network stands in a row without a container.';
 comment on column bi.container_stats_hour.cluster is 'Cluster, as named in include/config/clusters.yaml.';
 comment on column bi.container_stats_hour.hour is 'Start of the hour, UTC.';
-comment on column bi.container_stats_hour.namespace is 'Namespace.';
+comment on column bi.container_stats_hour.namespace is 'Namespace; null for namespaces that are left out of reports.';
 comment on column bi.container_stats_hour.workload_kind is 'Kind of the pod''s top owner; null = none, or the pod is not known otherwise.';
 comment on column bi.container_stats_hour.workload_name is 'Name of the pod''s top owner.';
 comment on column bi.container_stats_hour.pod is 'Pod.';
@@ -79,11 +82,11 @@ select
     stats.gpu_model,
     stats.gpu_profile,
     stats.node,
-    stats.namespace,
+    case when not hidden.is_hidden then stats.namespace end as namespace,
     pod.workload_kind,
     pod.workload_name,
-    stats.pod,
-    nullif(stats.container, '') as container,
+    case when not hidden.is_hidden then stats.pod end as pod,
+    case when not hidden.is_hidden then nullif(stats.container, '') end as container,
     round(stats.gauge_seconds / 3600, 6) as covered_share,
     round(stats.gpu_busy_seconds / nullif(stats.gauge_seconds, 0), 6) as gpu_busy_share,
     round(stats.gpu_memory_used_byte_seconds / nullif(stats.gauge_seconds, 0)) as gpu_memory_used_bytes,
@@ -92,7 +95,10 @@ from ops.published_hour as published
 join core.container_stats_hour as stats
     on stats.stage_id = published.stage_id and stats.hour = published.hour
 join core.cluster on cluster.cluster_key = published.cluster_key
-left join core.pod using (pod_key)
+left join core.shown_pod as pod using (pod_key)
+cross join lateral (
+    select core.is_excluded(published.cluster_key, stats.namespace) as is_hidden
+) as hidden
 where stats.device <> '';
 
 comment on view bi.gpu_stats_hour is 'How busy each GPU or MIG slice was in an hour and who had it, from the DCGM exporters.';

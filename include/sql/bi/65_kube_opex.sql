@@ -31,28 +31,11 @@ capacity as (
     group by hour.cluster, hour.hour, hour.stage_id
 ),
 
-named as (
-    select
-        pod.pod_key,
-        case
-            when not exists (
-                select
-                from core.owner_rule
-                join core.cluster on cluster.cluster ~ owner_rule.cluster_pattern
-                where owner_rule.owner = 'excluded'
-                    and upper_inf(owner_rule.known)
-                    and cluster.cluster_key = pod.cluster_key
-                    and pod.namespace ~ owner_rule.namespace_pattern
-            ) then pod.namespace
-        end as namespace
-    from core.pod
-),
-
 taken as (
     select
         hour.cluster,
         hour.hour,
-        named.namespace,
+        pod.namespace,
         sum(pod_hour.cpu_used_core_seconds) as cpu_used,
         sum(pod_hour.memory_used_byte_seconds) as memory_used,
         sum(pod_hour.cpu_request_core_seconds) as cpu_requested,
@@ -60,8 +43,8 @@ taken as (
         sum(pod_hour.gpu_request_gpu_seconds) as gpu_requested
     from hour
     join core.pod_hour on pod_hour.stage_id = hour.stage_id and pod_hour.hour = hour.hour
-    join named using (pod_key)
-    group by hour.cluster, hour.hour, named.namespace
+    join core.shown_pod as pod using (pod_key)
+    group by hour.cluster, hour.hour, pod.namespace
 )
 
 select

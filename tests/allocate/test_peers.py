@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from fractions import Fraction
 
+import msgspec
 import pytest
 
 from allocate.scene import (
@@ -30,7 +32,10 @@ from allocate.scene import (
 )
 from kubetally.allocate.models import BasePrice, CostModel, ModelVersion, Share, Shares
 from kubetally.allocate.owners import OwnerEntry
-from oracles.by_hand import peers
+from kubetally.sources.kubernetes.facts import node_rows, pod_rows
+from kubetally.sources.kubernetes.objects import Node, Pod
+from kubetally.windows import Window
+from oracles.by_hand import cases, peers
 
 HOUR = hours("10:00", "11:00")
 TEN = span("10:00", "11:00")
@@ -376,6 +381,81 @@ def test_idle_by_node_or_by_cluster(warehouse, by):
         expected_cost = Decimal(cost or case["by_cluster"]["each"])
         assert round(total(found, pod=f"uid-{name}"), 10) == expected_cost
     assert total(found) == Decimal(case["sum"])
+
+
+@pytest.mark.claims("O23")
+def test_efficiency_is_weighed_by_cost(warehouse):
+    case = peers()["kubecost_efficiency"]
+    configure(model=model())
+    cluster = cluster_of("c")
+    rows = {
+        "node": [node("n", TEN, cpu_capacity_cores="2", memory_capacity_bytes=str(GIB))],
+        "pod": [
+            pod(
+                "w",
+                TEN,
+                node="n",
+                cpu_request_cores=str(case["request"]["cpu"]),
+                memory_request_bytes=str(case["request"]["ram"] * GIB),
+            )
+        ],
+        "usage": [
+            usage(
+                "w",
+                TEN,
+                cpu=str(Decimal(case["usage"]["cpu"]) * 3600),
+                memory=str(Decimal(case["usage"]["ram"]) * GIB * 3600),
+            )
+        ],
+    }
+    land_said(cluster, Said(HOUR, rows))
+    price = (str(2 * Decimal(case["price"]["cpu"])), case["price"]["ram"], "0")
+    publish_stage(stage_window(cluster, HOUR, {"uid-n": price}))
+    ((efficiency, waste),) = query("select efficiency, waste from bi.efficiency_cost_day", "bi")
+    assert efficiency == round(Decimal(case["expect"]), 6)
+    assert round(waste, 6) == 21 - Decimal("5.5")
+
+
+@pytest.mark.claims("C34")
+def test_mig_slices_are_parts_of_their_card(warehouse):
+    given = cases()["C34"]["input"]
+    (resource, slices), *_ = given["requests"].items()
+    cell = Window(*TEN)
+    node_item = msgspec.convert(
+        {
+            "metadata": {
+                "name": "n",
+                "uid": "uid-n",
+                "labels": {"nvidia.com/gpu.count": str(given["label nvidia.com/gpu.count"])},
+                "creationTimestamp": "2026-11-01T00:00:00Z",
+            },
+            "status": {"capacity": {"cpu": "8", "memory": "1Gi", resource: "7"}},
+        },
+        Node,
+    )
+    pod_item = msgspec.convert(
+        {
+            "metadata": {
+                "name": "p",
+                "namespace": "shop",
+                "uid": "uid-p",
+                "creationTimestamp": "2026-11-01T00:00:00Z",
+            },
+            "spec": {
+                "nodeName": "n",
+                "containers": [{"name": "c", "resources": {"requests": {resource: str(slices)}}}],
+            },
+            "status": {"phase": "Running", "startTime": "2026-11-01T00:00:00Z"},
+        },
+        Pod,
+    )
+    rows = {"node": node_rows(node_item, cell), "pod": pod_rows(pod_item, cell).rows}
+    configure(model=model())
+    cluster = cluster_of("c")
+    land_said(cluster, Said(HOUR, rows))
+    found = lines_of(stage_window(cluster, HOUR, {"uid-n": ("0", "0", "7")}))
+    share = Fraction(total(found, "gpu_cost", pod="uid-p")) / 7
+    assert share == Fraction(cases()["C34"]["right"]["gpu_fraction"])
 
 
 TEAMS = (OwnerEntry(namespace="a", owner="A"), OwnerEntry(namespace="b", owner="B"))

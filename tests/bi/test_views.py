@@ -32,6 +32,7 @@ from sample_company import (
 
 FULL_OF_THINGS = [
     "pod_label_hour",
+    "efficiency_cost_day",
     "capacity_share_hour",
     "capacity_share_day",
     "cost_hour",
